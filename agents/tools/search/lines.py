@@ -1,0 +1,115 @@
+"""Finding lines in a file's bytes. Pure.
+
+Lines are numbered as Read numbers them: they end at `\\n` or `\\r\\n` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from agents.tools.search.patterns import Pattern
+
+MAX_LINE_CHARS = 2000
+BLOCK_BYTES = 1 << 20
+"""How much is searched between two looks at the clock."""
+
+_BEFORE_HIT = MAX_LINE_CHARS // 4
+CUT = "…"
+
+
+@attrs.frozen
+class Line:
+    """One matching line, 1-based."""
+
+    number: int
+    text: str
+    """At most `MAX_LINE_CHARS` characters around the first match, with `…` where something is cut off."""
+    clipped: bool
+
+
+def searchable(data: bytes) -> bytes:
+    """The bytes that are searched: UTF-8 without a mark, lines ending in `\\n`."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        with contextlib.suppress(UnicodeDecodeError):
+            data = data.decode("utf-16").encode("utf-8", "replace")
+    elif data.startswith(codecs.BOM_UTF8):
+        data = data[len(codecs.BOM_UTF8) :]
+    # Looking for one byte first is several times faster than looking for two.
+    return data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\n" in data else data
+
+
+def matching_lines(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[Line]:
+    """The matching lines of `searchable` bytes, in order. `check` is called between blocks and may raise."""
+    number, counted = 1, 0
+    for start, end, hit in _spans(pattern, text, check):
+        number += text.count(b"\n", counted, start)
+        counted = start
+        yield _shown(number, text[start:end], hit - start)
+
+
+def has_match(pattern: Pattern, text: bytes, check: Callable[[], None]) -> bool:
+    """Whether any line matches."""
+    return next(_spans(pattern, text, check), None) is not None
+
+
+def count_matches(pattern: Pattern, text: bytes, check: Callable[[], None]) -> int:
+    """How many lines match."""
+    return sum(1 for _ in _spans(pattern, text, check))
+
+
+def _spans(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[tuple[int, int, int]]:
+    """Start and end of each matching line, and where in the text its first match lies."""
+    if pattern.required is not None and pattern.required not in text:
+        return
+    find = _finder(pattern, text)
+    if find is None:
+        return
+    block = 0
+    while block < len(text):
+        check()
+        cut = text.find(b"\n", block + BLOCK_BYTES)
+        end_of_block = len(text) if cut < 0 else cut + 1
+        at = block
+        while at < end_of_block:
+            hit = find(at, end_of_block)
+            # An empty match behind the last line break belongs to no line.
+            if hit < 0 or (hit == end_of_block and text.endswith(b"\n", 0, end_of_block)):
+                break
+            start = text.rfind(b"\n", 0, hit) + 1
+            end = text.find(b"\n", hit)
+            end = len(text) if end < 0 else end
+            yield start, end, hit
+            at = end + 1
+        block = end_of_block
+
+
+def _finder(pattern: Pattern, text: bytes) -> Callable[[int, int], int] | None:
+    """A function from a start and an end to the place of the next match, or -1; None: there is none."""
+    literal, regex = pattern.literal, pattern.regex
+    if literal is not None and (not pattern.ignore_case or text.isascii()):
+        haystack = text.lower() if pattern.ignore_case else text
+        if literal not in haystack:
+            return None
+        return lambda start, end: haystack.find(literal, start, end)
+
+    def search(start: int, end: int) -> int:
+        found = regex.search(text, start, end)
+        return -1 if found is None else int(found.start())
+
+    return search
+
+
+def _shown(number: int, line: bytes, hit: int) -> Line:
+    text = line.decode("utf-8", "replace")
+    if len(text) <= MAX_LINE_CHARS:
+        return Line(number, text, clipped=False)
+    at = len(line[:hit].decode("utf-8", "replace"))
+    start = max(0, min(at - _BEFORE_HIT, len(text) - MAX_LINE_CHARS))
+    end = start + MAX_LINE_CHARS
+    # The marks take the place of characters, so that the line stays within its limit.
+    shown = text[start + (start > 0) : end - (end < len(text))]
+    return Line(number, (CUT if start else "") + shown + (CUT if end < len(text) else ""), clipped=True)

@@ -1,0 +1,242 @@
+"""The pattern dialect of Grep: RE2 syntax, line by line. Pure.
+
+What other dialects write differently is translated where the meaning is clear (`\\<`, `\\Z`) and otherwise
+refused with the alternative named: a pattern that silently means something else would read as "not found".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from agents.errors import ErrorCode, Failure, failure
+
+MAX_PATTERN_CHARS = 1000
+MIN_REQUIRED = 3
+"""A shorter literal would not spare a regular expression anything."""
+
+_LOOK = ("(?=", "(?!", "(?<=", "(?<!")
+_META = frozenset(".^$*+?()[]{}|\\")
+_QUANTIFIERS = frozenset("*+?{")
+_MAX_MEMORY = 8 << 20
+
+
+@attrs.frozen
+class Pattern:
+    """A checked pattern. One of `literal` and `regex` is set."""
+
+    source: str
+    """As it was given."""
+    ignore_case: bool
+    literal: bytes | None
+    """The whole pattern as plain text (lower case with `ignore_case`), else None."""
+    required: bytes | None
+    """Plain text without which no line can match, else None."""
+    regex: Any
+    """The compiled expression over bytes, else None. It never matches across a line's end."""
+
+    @property
+    def ascii_words_only(self) -> bool:
+        """Whether the pattern puts a word class beside letters that RE2's word classes do not know."""
+        return not self.source.isascii() and any(sign in self.source for sign in ("\\b", "\\w", "\\B", "\\W"))
+
+
+def parse_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
+    """Check and compile. Raises `Failure` INVALID_ARGUMENT with the reason."""
+    if not source:
+        raise _invalid(source, "it is empty, which would match every line", "give the text to look for")
+    if "\n" in source:
+        raise _invalid(
+            source, "it holds a line break, and the search goes line by line", "search for one of the lines"
+        )
+    if len(source) > MAX_PATTERN_CHARS:
+        raise _invalid(
+            source, f"it has {len(source)} characters, the limit is {MAX_PATTERN_CHARS}", "shorten it"
+        )
+    scan = _Scan(source)
+    scan.run()
+    literal = scan.literal
+    if literal is not None and (not ignore_case or literal.isascii()):
+        wanted = _encoded(literal.lower() if ignore_case else literal, source)
+        regex = _compile(scan.translated, source, ignore_case) if ignore_case else None
+        return Pattern(source, ignore_case, wanted, None, regex)
+    required = None if ignore_case else scan.required
+    return Pattern(
+        source=source,
+        ignore_case=ignore_case,
+        literal=None,
+        required=None if required is None else _encoded(required, source),
+        regex=_compile(scan.translated, source, ignore_case),
+    )
+
+
+def _compile(translated: str, source: str, ignore_case: bool) -> Any:
+    import re2  # loaded only when something is searched
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.never_capture = True
+    options.case_sensitive = not ignore_case
+    options.max_mem = _MAX_MEMORY
+    try:
+        return re2.compile(_encoded("(?m)" + translated, source), options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else b"unknown reason"
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise _invalid(
+            source, text.replace("(?m)", ""), "escape signs that are meant literally with `\\`"
+        ) from None
+
+
+def _encoded(text: str, source: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _invalid(source, "it holds half of a surrogate pair", "remove that character") from None
+
+
+def _invalid(source: str, reason: str, advice: str) -> Failure:
+    shown = source if len(source) <= 100 else source[:99] + "…"
+    return failure(
+        ErrorCode.INVALID_ARGUMENT,
+        f"The pattern {shown!a} cannot be used: {reason}. Patterns are RE2 syntax; {advice}.",
+        details={"argument": "pattern", "reason": reason},
+    )
+
+
+class _Scan:
+    """One pass over a pattern: translates it, and finds out what of it is plain text."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.translated = ""
+        self._plain = True
+        self._top_level = True
+        self._depth = 0
+        self._runs: list[str] = [""]
+        self._after_quantifier = False
+
+    @property
+    def literal(self) -> str | None:
+        """The text that the whole pattern stands for, if it is nothing but text."""
+        return "".join(self._runs) if self._plain else None
+
+    @property
+    def required(self) -> str | None:
+        """The longest text that every match holds, if one can be told."""
+        longest = max(self._runs, key=len)
+        return longest if self._top_level and len(longest) >= MIN_REQUIRED else None
+
+    def run(self) -> None:
+        at = 0
+        while at < len(self.source):
+            at = self._one(at)
+
+    def _one(self, at: int) -> int:
+        sign = self.source[at]
+        if sign == "\\":
+            return self._escape(at)
+        if sign == "[":
+            return self._class(at)
+        if sign in _QUANTIFIERS:
+            return self._quantifier(at)
+        if sign == "(":
+            self._group(at)
+        elif sign == ")":
+            self._depth -= 1
+        elif sign == "|":
+            self._top_level = False
+        if sign in _META and sign not in "]}":
+            self._operator(sign)
+        else:
+            self._text(sign, sign)
+        return at + 1
+
+    def _text(self, sign: str, spelled: str) -> None:
+        self.translated += spelled
+        self._after_quantifier = False
+        if self._depth == 0:
+            self._runs[-1] += sign
+
+    def _operator(self, spelled: str) -> None:
+        self.translated += spelled
+        self._plain = self._after_quantifier = False
+        self._runs.append("")
+
+    def _escape(self, at: int) -> int:
+        sign = self.source[at + 1 : at + 2]
+        if not sign:
+            raise _invalid(self.source, "it ends with a single `\\`", "write `\\\\` for a backslash")
+        if sign == "Q":
+            return self._quoted(at + 2)
+        if sign in "<>":
+            self._operator("\\b")
+        elif sign == "Z":
+            self._operator("$")
+        elif sign == "n":
+            raise _invalid(
+                self.source, "`\\n` cannot match, the search goes line by line", "search for one line"
+            )
+        elif sign in "123456789k":
+            raise _invalid(self.source, "RE2 has no back references", "spell the repeated text out")
+        elif sign.isascii() and not sign.isalnum():
+            self._text(sign, "\\" + sign)
+        else:
+            self._operator("\\" + sign)
+        return at + 2
+
+    def _quoted(self, at: int) -> int:
+        end = self.source.find("\\E", at)
+        end = len(self.source) if end < 0 else end
+        for sign in self.source[at:end]:
+            self._text(sign, "\\" + sign if sign.isascii() and not sign.isalnum() else sign)
+        return end + 2
+
+    def _class(self, at: int) -> int:
+        """Copy a bracket expression; its end is where RE2 sees it."""
+        end = at + 1
+        end += self.source[end : end + 1] == "^"
+        end += self.source[end : end + 1] == "]"
+        while end < len(self.source) and self.source[end] != "]":
+            if self.source[end] == "\\":
+                end += 1
+            elif self.source.startswith("[:", end) and ":]" in self.source[end + 2 :]:
+                end = self.source.index(":]", end + 2) + 1
+            end += 1
+        self._operator(self.source[at : end + 1])
+        return end + 1
+
+    def _quantifier(self, at: int) -> int:
+        sign = self.source[at]
+        end = at + 1
+        if sign == "{":
+            close = self.source.find("}", at)
+            counts = self.source[at + 1 : close].split(",") if close > 0 else []
+            if not counts or len(counts) > 2 or not counts[0].isdigit() or not (counts[-1] + "0").isdigit():
+                self._text("{", "\\{")  # not a repetition: `interface{}` means the two braces
+                return end
+            end = close + 1
+        if sign == "+" and self._after_quantifier:
+            raise _invalid(self.source, "RE2 has no possessive repetition", "remove the second `+`")
+        self._runs[-1] = self._runs[-1][:-1]
+        self._operator(self.source[at:end])
+        self._after_quantifier = True
+        return end
+
+    def _group(self, at: int) -> None:
+        for look in _LOOK:
+            if self.source.startswith(look, at):
+                raise _invalid(
+                    self.source,
+                    f"RE2 has no look-around (`{look}`)",
+                    "match the whole text, then look at the lines that come back",
+                )
+        if self.source.startswith("(?>", at):
+            raise _invalid(self.source, "RE2 has no atomic groups", "write `(?:` instead")
+        if self.source.startswith("(?P=", at):
+            raise _invalid(self.source, "RE2 has no back references", "spell the repeated text out")
+        if self.source.startswith("(?", at) and not self.source.startswith(("(?:", "(?P<", "(?<"), at):
+            self._top_level = False  # flags: case may not matter any more
+        self._depth += 1

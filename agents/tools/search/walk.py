@@ -1,0 +1,221 @@
+"""Walking a tree by descriptors: no link is followed, nothing that is not a regular file is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import attrs
+
+from agents import descriptors
+from agents.rules.guarded import PROCESS_SECRETS, denied_name
+from agents.rules.ignore import MAX_RULES_BYTES, Scope, compile_rules
+from agents.rules.paths import Places, ResolvedPath, contains, relative_to
+from agents.tools.search.scopes import GIT_RULES, scope_at, with_own_rules
+from agents.tools.search.worker import Clock
+from agents.workspace import Workspace
+
+MAX_DEPTH = 64
+MAX_ENTRIES = 200_000
+_CHECK_EVERY = 256
+
+
+class TooManyEntries(Exception):
+    """The tree is larger than a search looks at."""
+
+
+@attrs.define
+class Tally:
+    """What a search passed over, by reason."""
+
+    ignored: int = 0
+    links: int = 0
+    denied: int = 0
+    unreadable: int = 0
+    special: int = 0
+    """FIFOs, sockets, devices."""
+    binary: int = 0
+    too_large: int = 0
+    too_deep: int = 0
+
+    def words(self) -> str:
+        """`3 entries by ignore rules, 1 symbolic link`; empty where nothing was passed over."""
+        counts = (
+            (self.ignored, "entry by ignore rules", "entries by ignore rules"),
+            (self.links, "symbolic link", "symbolic links"),
+            (self.denied, "entry on the deny list", "entries on the deny list"),
+            (self.unreadable, "unreadable entry", "unreadable entries"),
+            (self.special, "special file", "special files"),
+            (self.binary, "binary file", "binary files"),
+            (self.too_large, "file that is too large", "files that are too large"),
+            (self.too_deep, "directory that lies too deep", "directories that lie too deep"),
+        )
+        return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
+
+
+@attrs.frozen
+class Entry:
+    """One regular file of a walk."""
+
+    path: str
+    """Below the root of the walk, with `/`."""
+    name: str
+    parent: int
+    """Descriptor of its directory; valid until the walk goes on."""
+
+
+@attrs.define
+class _Level:
+    descriptor: int
+    prefix: str
+    scope: Scope
+    entries: Iterator[tuple[str, str, bool]]
+
+
+@attrs.define
+class Walk:
+    """One walk over the tree below a directory, in path order.
+
+    `wants` says which names of files are asked for, `enters` which sub-directories (by path) may hold some:
+    both spare work and are never counted as passed over. `files` raises `Failure` for the root, and what
+    `clock.check` raises.
+    """
+
+    workspace: Workspace
+    root: ResolvedPath
+    clock: Clock
+    tally: Tally
+    wants: Callable[[str], bool] | None = None
+    enters: Callable[[str], bool] | None = None
+    _seen: int = 0
+    _barred: frozenset[str] = frozenset()
+    _secrets: frozenset[str] = frozenset()
+
+    def __attrs_post_init__(self) -> None:
+        self._barred = _barred_below(self.workspace.places, self.root.canonical)
+        self._secrets = PROCESS_SECRETS if contains("/proc", self.root.canonical) else frozenset()
+
+    def files(self) -> Generator[Entry, None, None]:
+        """The regular files, sorted by their whole path."""
+        scope = scope_at(self.workspace, self.root)
+        with self.workspace.listing(self.root) as descriptor, contextlib.ExitStack() as stack:
+            if scope.frames and self.root.canonical == str(self.workspace.root):
+                scope = with_own_rules(scope, Path(self.root.canonical), self.workspace, nested=False)
+            levels = [self._level(descriptor, "", scope)]
+            stack.callback(_close_all, levels)
+            while levels:
+                level = levels[-1]
+                for _, name, is_directory in level.entries:
+                    path = level.prefix + name
+                    if not is_directory:
+                        yield Entry(path, name, level.descriptor)
+                        continue
+                    below = self._below(level, name, path, len(levels))
+                    if below is not None:
+                        levels.append(below)
+                        break
+                else:
+                    levels.pop()
+                    if levels:
+                        os.close(level.descriptor)
+
+    def _below(self, level: _Level, name: str, path: str, depth: int) -> _Level | None:
+        if depth >= MAX_DEPTH:
+            self.tally.too_deep += 1
+            return None
+        try:
+            descriptor = descriptors.open_listing(level.descriptor, name)
+        except OSError:
+            self.tally.unreadable += 1
+            return None
+        try:
+            return self._level(descriptor, path + "/", level.scope.enter(name))
+        except OSError:
+            os.close(descriptor)
+            self.tally.unreadable += 1
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def _level(self, descriptor: int, prefix: str, scope: Scope) -> _Level:
+        """List one directory: what is left of it, sorted so that the walk comes out in path order."""
+        self.clock.check()
+        with os.scandir(descriptor) as listing:
+            entries = list(listing)
+        self._seen += len(entries)
+        if self._seen > MAX_ENTRIES:
+            raise TooManyEntries
+        if scope.frames and any(entry.name == GIT_RULES for entry in entries):
+            scope = scope.with_rules(compile_rules(_read_below(descriptor, GIT_RULES)))
+        kept = []
+        for at, entry in enumerate(entries):
+            if at % _CHECK_EVERY == 0:
+                self.clock.check()
+            is_directory = self._keeps(entry, prefix, scope)
+            if is_directory is not None:
+                kept.append((entry.name + "/" if is_directory else entry.name, entry.name, is_directory))
+        kept.sort()
+        return _Level(descriptor, prefix, scope, iter(kept))
+
+    def _keeps(self, entry: os.DirEntry[str], prefix: str, scope: Scope) -> bool | None:
+        """Whether an entry is a directory to enter (True) or a file to hand out (False); None: neither."""
+        name = entry.name
+        if name.casefold() == ".git":
+            return None
+        try:
+            is_link = entry.is_symlink()
+            is_directory = entry.is_dir(follow_symlinks=False)
+            is_file = not is_directory and entry.is_file(follow_symlinks=False)
+        except OSError:
+            self.tally.unreadable += 1
+            return None
+        if is_directory:
+            if self.enters is not None and not self.enters(prefix + name):
+                return None
+        elif not is_link and self.wants is not None and not self.wants(name):
+            return None
+        if self._denies(name, prefix):
+            self.tally.denied += 1
+        elif scope.ignored(name, is_directory):
+            self.tally.ignored += 1
+        elif is_directory or is_file:
+            return is_directory
+        elif is_link:
+            self.tally.links += 1
+        else:
+            self.tally.special += 1
+        return None
+
+    def _denies(self, name: str, prefix: str) -> bool:
+        if denied_name(name, self.workspace.places.deny) is not None or name in self._secrets:
+            return True
+        return bool(self._barred) and prefix + name in self._barred
+
+
+def _barred_below(places: Places, root: str) -> frozenset[str]:
+    """Directories below `root` that no walk enters: the program's own data, and the kernel's views."""
+    return frozenset(
+        relative_to(root, directory)
+        for directory in (places.data_dir, "/proc", "/sys", "/dev")
+        if contains(root, directory) and directory != root
+    )
+
+
+def _read_below(descriptor: int, name: str) -> bytes:
+    with contextlib.suppress(OSError):
+        file = descriptors.open_regular(descriptor, name)
+        if file is not None:
+            try:
+                return descriptors.read_all(file, MAX_RULES_BYTES)
+            finally:
+                os.close(file)
+    return b""
+
+
+def _close_all(levels: list[_Level]) -> None:
+    """Close what a walk that was left early still holds; the first belongs to the caller."""
+    for level in levels[1:]:
+        os.close(level.descriptor)
