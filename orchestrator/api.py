@@ -1,0 +1,112 @@
+"""The Python API: `open_session` and `run_sync`. The command line uses the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from agents.models.base import Model
+from agents.spec import AgentSpec, OperatingMode, PermissionMode
+from orchestrator.approvals import ApproverSurface
+from orchestrator.opening import Extras, open_settings, warn_on_stderr
+from orchestrator.session import Session
+from orchestrator.settings import Settings, default_data_dir
+from orchestrator.store.base import Store
+from orchestrator.turn import TurnOutcome
+from telemetry.spans import leaf_exceptions
+
+
+@asynccontextmanager
+async def open_session(
+    workspace: str | os.PathLike[str] = ".",
+    *,
+    model: str | Model | None = None,
+    base_url: str | None = None,
+    agent: str = "main",
+    mode: str = "agent",
+    permission_mode: str = "ask",
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    add_dirs: Sequence[str | os.PathLike[str]] = (),
+    max_turns: int | None = None,
+    max_delegates: int | None = None,
+    max_depth: int | None = None,
+    permission_timeout: float = 120.0,
+    approver: Any | None = None,
+    tools: Sequence[Any] = (),
+    definitions: Sequence[AgentSpec] = (),
+    store: str | os.PathLike[str] | Store | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    trace_file: str | os.PathLike[str] | None = None,
+    resume: str | None = None,
+    session_id: str | None = None,
+    warn: Callable[[str], None] = warn_on_stderr,
+) -> AsyncIterator[Session]:
+    """A session on `workspace` for the block.
+
+    `model` is `provider:name` (or a `Model` of your own); without it `ORCHESTRATOR_MODEL` counts. `approver` is an
+    object with `async def approve(request) -> Answer | bool`; without one, what would ask is denied.
+    `tools` are functions with annotated arguments and a docstring. `store` is a file, or an open `Store`
+    such as `MemoryStore`. `resume` is the id of a stored session. `permission_timeout` is in seconds.
+
+    Raises `agents.errors.Failure`: MODEL_NOT_CONFIGURED, INVALID_ARGUMENT, AGENT_UNKNOWN, TASK_UNKNOWN,
+    CHAIN_LOCKED, STORE_*.
+    """
+    environment = dict(os.environ)
+    given = {"max_turns": max_turns, "max_delegates": max_delegates, "max_depth": max_depth}
+    name = model if isinstance(model, str) else None if model is None else model.name
+    settings = Settings(
+        workspace=Path(workspace).expanduser().absolute(),
+        model=name or environment.get("ORCHESTRATOR_MODEL"),
+        base_url=base_url,
+        agent=agent,
+        mode=OperatingMode(mode),
+        permission_mode=PermissionMode(permission_mode),
+        allow=tuple(allow),
+        deny=tuple(deny),
+        add_dirs=tuple(Path(added).expanduser().absolute() for added in add_dirs),
+        permission_timeout=permission_timeout,
+        data_dir=default_data_dir(environment) if data_dir is None else Path(data_dir).absolute(),
+        store=Path(store).absolute() if isinstance(store, str | os.PathLike) else None,
+        trace_file=None if trace_file is None else Path(trace_file).absolute(),
+        environment=environment,
+        **{key: value for key, value in given.items() if value is not None},
+    )
+    extras = Extras(
+        model=None if isinstance(model, str) else model,
+        tools=tuple(tools),
+        definitions=tuple(definitions),
+        surface=None if approver is None else ApproverSurface(approver),
+        store=None if isinstance(store, str | os.PathLike) else store,
+        warn=warn,
+    )
+    with single_failures():
+        async with open_settings(settings, extras, resume=resume, session_id=session_id) as session:
+            yield session
+
+
+def run_sync(prompt: str, workspace: str | os.PathLike[str] = ".", **options: Any) -> TurnOutcome:
+    """One prompt in a session of its own, for programs that are not asynchronous. Options as `open_session`."""
+
+    async def run() -> TurnOutcome:
+        async with open_session(workspace, **options) as session:
+            return await session.run(prompt)
+
+    return trio.run(run)
+
+
+@contextmanager
+def single_failures() -> Iterator[None]:
+    """Let one exception leave as itself, not as the only leaf of the groups that nurseries wrap around it."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        leaves = [leaf for leaf in leaf_exceptions(group) if not isinstance(leaf, trio.Cancelled)]
+        if len(leaves) == 1:
+            raise leaves[0] from leaves[0].__cause__
+        raise

@@ -1,0 +1,84 @@
+"""`drive`: run an agent until it has ended and has been given every report of its delegates."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import uuid
+
+from agents.agent import Agent, Transcript
+from agents.errors import ErrorCode, Failure, ToolError
+from agents.events import ResultsDelivered
+from agents.loop import run_agent
+from agents.messages import Message, Text
+from agents.outcome import AgentOutcome, Ending
+from orchestrator.delegates import Delegates
+from orchestrator.reports import hand_over_text
+from telemetry.spans import leaf_exceptions
+
+log = logging.getLogger("orchestrator")
+
+STORE_CODES = frozenset(
+    {
+        ErrorCode.STORE_BUSY,
+        ErrorCode.STORE_TOO_NEW,
+        ErrorCode.STORE_UNREADABLE,
+        ErrorCode.STORE_WRITE_FAILED,
+        ErrorCode.CHAIN_LOCKED,
+    }
+)
+"""Failures of the ground everything stands on: no run can settle on them, so they leave it."""
+
+
+async def drive(agent: Agent, transcript: Transcript, delegates: Delegates) -> AgentOutcome:
+    """The agent's outcome for everything that can happen in its work; only store failures are raised.
+
+    While its loop has ended normally and delegates still run, or have results it was not given, the agent's work
+    stays open: it waits for them, is handed the reports, and judges.
+    """
+    try:
+        while True:
+            outcome = await run_agent(agent, transcript)
+            if outcome.ending is not Ending.FINISHED:
+                await delegates.settled()
+                return outcome
+            results = await delegates.undelivered()
+            if not results:
+                return outcome
+            handed = Message(
+                id=f"msg-{uuid.uuid4().hex[:12]}", role="user", parts=(Text(text=hand_over_text(results)),)
+            )
+            task_ids = tuple(result.task_id for result in results)
+            await transcript.append(handed, ResultsDelivered(task_ids=task_ids))
+            delegates.delivered(task_ids)
+    except Exception as error:
+        return await _contained(agent, transcript, delegates, error)
+
+
+async def _contained(
+    agent: Agent, transcript: Transcript, delegates: Delegates, error: Exception
+) -> AgentOutcome:
+    leaves = list(leaf_exceptions(error))
+    failures = [leaf.error for leaf in leaves if isinstance(leaf, Failure)]
+    if any(failure.code in STORE_CODES for failure in failures):
+        raise error
+    await delegates.settled()
+    if failures and len(failures) == len(leaves):
+        return agent.outcome(Ending.ERROR, transcript.last_text, failures[0])
+    return agent.outcome(Ending.ERROR, transcript.last_text, _internal(agent, error))
+
+
+def _internal(agent: Agent, error: Exception) -> ToolError:
+    incident = uuid.uuid4().hex[:8]
+    log.error("incident %s in %s: %s", incident, agent.ref.label, "".join(traceback.format_exception(error)))
+    leaf = next(leaf_exceptions(error))
+    agent.span.add_event(
+        "exception", {"exception.type": type(leaf).__qualname__, "orchestrator.incident": incident}
+    )
+    return ToolError(
+        code=ErrorCode.INTERNAL,
+        message=f"The run ended by a fault of the orchestrator (incident {incident}; the log has the details). "
+        f"Resume it to go on.",
+        details={"incident": incident},
+        retriable=True,
+    )

@@ -1,0 +1,298 @@
+"""`open_session`: everything a session stands on is opened, in order, and closed again in reverse."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from agents.definitions import Definitions, load_definitions
+from agents.errors import ErrorCode, failure
+from agents.guidance import MAIN_AGENT
+from agents.models.base import Model
+from agents.models.catalog import Models, open_models
+from agents.outcome import Ending
+from agents.rules.permission_rules import Rule
+from agents.shielding import shielded
+from agents.spec import AgentSpec, OperatingMode
+from agents.tools.base import Tool
+from agents.tools.custom import tool_from_function
+from agents.tools.processes import login_path_entries
+from agents.tools.registry import native_tools
+from agents.workspace import Workspace
+from orchestrator.approvals import Approvals, Grants, Surface
+from orchestrator.assembly import TASK_FAMILY, Assembly, Modes
+from orchestrator.crew import Crew
+from orchestrator.desk import Desk
+from orchestrator.feed import Feed
+from orchestrator.inbox import Inbox
+from orchestrator.interruption import close_interrupted
+from orchestrator.session import Session, wider_definitions
+from orchestrator.settings import Settings
+from orchestrator.store.base import SessionRow, Store
+from orchestrator.store.sqlite import open_sqlite_store
+from orchestrator.supervisor import Supervisor
+from telemetry.attributes import service_of_agent
+from telemetry.export import SpanExport, open_export
+from telemetry.records import SpanRef
+from telemetry.settings import TelemetrySettings
+from telemetry.spans import parse_traceparent
+from telemetry.tracefile import TraceFileError
+
+VERSION = "0.1.0"
+
+
+def warn_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+@attrs.frozen(kw_only=True)
+class Extras:
+    """What a caller brings as objects instead of as settings."""
+
+    model: Model | None = None
+    """A model object; goes before `Settings.model`."""
+    tools: tuple[Any, ...] = ()
+    """Own tools: a function with annotated arguments becomes one."""
+    definitions: tuple[AgentSpec, ...] = ()
+    """Own delegates; they go before those found in files."""
+    surface: Surface | None = None
+    """Where permission requests are shown."""
+    inbox: bool = False
+    """Whether requests wait for an answer by id when nothing shows them."""
+    store: Store | None = None
+    """An open store, shared with others; else one is opened for the session."""
+    warn: Callable[[str], None] = warn_on_stderr
+
+
+@asynccontextmanager
+async def open_settings(
+    settings: Settings, extras: Extras, *, resume: str | None = None, session_id: str | None = None
+) -> AsyncIterator[Session]:
+    """Open a session for the block: a new one, or the stored one with id `resume`.
+
+    Raises `Failure`: MODEL_NOT_CONFIGURED, INVALID_ARGUMENT (workspace, rules), STORE_*, CHAIN_LOCKED,
+    TASK_UNKNOWN.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        store: Store = extras.store or await stack.enter_async_context(open_sqlite_store(settings.store_path))
+        row = await _stored(store, resume)
+        settings = settings if row is None else _as_stored(settings, row)
+        _check(settings)
+        models = await stack.enter_async_context(
+            open_models(settings.environment, base_url=settings.base_url)
+        )
+        model = extras.model or models.resolve(settings.model)
+        telemetry = TelemetrySettings.from_environment(
+            settings.environment,
+            trace_file=settings.trace_file,
+            services=settings.trace_services,
+            service_version=VERSION,
+        )
+        identity = row.session_id if row is not None else session_id or f"ses-{uuid.uuid4().hex[:12]}"
+        await stack.enter_async_context(store.lease(identity))
+        try:
+            export = await stack.enter_async_context(open_export(telemetry, warn=extras.warn))
+        except TraceFileError as unusable:
+            raise failure(ErrorCode.INVALID_ARGUMENT, str(unusable)) from unusable
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        session = await _assemble(
+            _Grounds(settings, extras, store, models, model, export, nursery), identity, telemetry.target, row
+        )
+        inbox = trio.CancelScope()
+        nursery.start_soon(_receive, session, inbox)
+        try:
+            yield session
+        finally:
+            with shielded("The end of the session"):
+                await _close(session)
+            inbox.cancel()
+
+
+@attrs.frozen
+class _Grounds:
+    """What a session stands on."""
+
+    settings: Settings
+    extras: Extras
+    store: Store
+    models: Models
+    model: Model
+    export: SpanExport
+    nursery: trio.Nursery
+
+
+async def _assemble(grounds: _Grounds, identity: str, target: str | None, row: SessionRow | None) -> Session:
+    settings, extras, store = grounds.settings, grounds.extras, grounds.store
+    if row is not None:
+        await close_interrupted(store, identity)
+    tools = _tools(extras)
+    definitions = _definitions(settings, extras, tuple(tools))
+    workspace = _workspace(settings, identity)
+    approvals = Approvals(extras.surface, inbox=extras.inbox)
+    feed = Feed(store, identity, grounds.export)
+    crew = Crew()
+    for task in await store.tasks(identity):
+        crew.restore(task)
+    assembly = Assembly(
+        session_id=identity,
+        store=store,
+        feed=feed,
+        workspace=workspace,
+        tools=tools,
+        specs=definitions.specs,
+        modes=Modes(settings.mode, settings.permission_mode),
+        allow=tuple(Rule.parse(rule) for rule in settings.allow),
+        deny=tuple(Rule.parse(rule) for rule in settings.deny),
+        grants=Grants(),
+        approver=approvals,
+        permission_timeout=settings.permission_timeout,
+        max_depth=settings.max_depth,
+        environment=settings.environment,
+        login_path=await login_path_entries(settings.environment),
+        capture_content=settings.capture_content,
+        service_of=service_of_agent,
+    )
+    desk = Desk(
+        session_id=identity,
+        specs=definitions.specs,
+        models=grounds.models,
+        main_model=grounds.model,
+        store=store,
+        crew=crew,
+        max_depth=settings.max_depth,
+    )
+    supervisor = Supervisor(assembly, crew, assembly.recovery, desk, settings.max_delegates)
+    session = Session(
+        id=identity,
+        settings=settings,
+        store=store,
+        assembly=assembly,
+        supervisor=supervisor,
+        approvals=approvals,
+        main_spec=_main_spec(settings, definitions, tools, extras),
+        main_model=grounds.model,
+        nursery=grounds.nursery,
+        inbound=_inbound(settings),
+        warnings=(
+            *(f"{d.path}: {d.message}" for d in definitions.diagnostics),
+            *wider_definitions(definitions.specs.values(), settings.permission_mode),
+        ),
+    )
+    await session.announce(resumed=row is not None, trace_target=target)
+    return session
+
+
+async def _receive(session: Session, scope: trio.CancelScope) -> None:
+    """Answers and orders from other processes, until `scope` is cancelled."""
+    with scope:
+        await Inbox(session.store, session.id, session.approvals, session.crew, session.stop).run()
+
+
+async def _close(session: Session) -> None:
+    """End what still runs, wait until it has settled, then end the subscriptions."""
+    session.stop()
+    for run in session.crew.running:
+        run.cancel(Ending.ABORTED)
+    for run in session.crew.all:
+        await run.settled.wait()
+    session.assembly.feed.close()
+    await trio.to_thread.run_sync(session.assembly.workspace.remove_scratch)
+
+
+async def _stored(store: Store, resume: str | None) -> SessionRow | None:
+    if resume is None:
+        return None
+    row = await store.session(resume)
+    if row is None:
+        raise failure(
+            ErrorCode.TASK_UNKNOWN,
+            f"There is no session {resume!r} in {store.location}. List them with `orchestrator sessions`.",
+        )
+    return row
+
+
+def _as_stored(settings: Settings, row: SessionRow) -> Settings:
+    """Model, base URL and mode come from the store unless given; the workspace always does."""
+    return attrs.evolve(
+        settings,
+        workspace=Path(row.workspace),
+        model=settings.model or row.model,
+        base_url=settings.base_url or row.base_url,
+        agent=row.agent,
+    )
+
+
+def _check(settings: Settings) -> None:
+    if not settings.workspace.is_dir():
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT,
+            f"The workspace {settings.workspace} is not a directory. Name an existing one with -C.",
+        )
+    for added in settings.add_dirs:
+        if not added.is_dir():
+            raise failure(
+                ErrorCode.INVALID_ARGUMENT, f"--add-dir {added} is not a directory. Name an existing one."
+            )
+
+
+def _tools(extras: Extras) -> dict[str, Tool]:
+    tools = native_tools()
+    for own in extras.tools:
+        tool = own if not inspect.isroutine(own) else tool_from_function(own)
+        if tool.name in tools:
+            raise failure(
+                ErrorCode.INVALID_ARGUMENT, f"There is a tool {tool.name!r} already. Give yours another name."
+            )
+        tools[tool.name] = tool
+    return tools
+
+
+def _definitions(settings: Settings, extras: Extras, known_tools: Sequence[str]) -> Definitions:
+    found = load_definitions(
+        home=settings.home,
+        workspace=settings.workspace,
+        model_aliases=settings.model_aliases,
+        known_tools=known_tools,
+        nesting=settings.max_depth > 1,
+    )
+    own = {spec.name: spec for spec in extras.definitions}
+    return attrs.evolve(found, specs={**own, **{k: v for k, v in found.specs.items() if k not in own}})
+
+
+def _main_spec(
+    settings: Settings, definitions: Definitions, tools: dict[str, Tool], extras: Extras
+) -> AgentSpec:
+    if settings.agent != MAIN_AGENT.name and settings.agent not in definitions.specs:
+        names = ", ".join([MAIN_AGENT.name, *definitions.specs])
+        raise failure(ErrorCode.AGENT_UNKNOWN, f"There is no agent {settings.agent!r}. Use one of: {names}.")
+    spec = MAIN_AGENT if settings.agent == MAIN_AGENT.name else definitions.specs[settings.agent]
+    native = set(native_tools())
+    own = tuple(name for name in tools if name not in native)
+    family = TASK_FAMILY if settings.mode is OperatingMode.AGENT else ()
+    return attrs.evolve(spec, tools=tuple(dict.fromkeys((*spec.tools, *own, *family))))
+
+
+def _workspace(settings: Settings, identity: str) -> Workspace:
+    return Workspace(
+        settings.workspace,
+        scratch=settings.data_dir / "scratch" / identity,
+        data_dir=settings.data_dir,
+        added=settings.add_dirs,
+        home=settings.home,
+        config_dirs=(settings.home / ".orchestrator",),
+    )
+
+
+def _inbound(settings: Settings) -> SpanRef | None:
+    """The W3C TRACEPARENT of the environment, in headless runs only."""
+    header = settings.environment.get("TRACEPARENT", "")
+    return parse_traceparent(header) if settings.headless and header else None

@@ -1,0 +1,369 @@
+"""One turn: a prompt to the main agent (or a person's resume of one task), worked on and settled once."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from agents.agent import Agent, Transcript
+from agents.emitter import Emitter
+from agents.errors import ErrorCode, ToolError
+from agents.events import (
+    AgentFinished,
+    AgentRef,
+    AgentStarted,
+    AnyPayload,
+    Event,
+    RecoveryReleased,
+    ResultsDelivered,
+    RunSettled,
+    TurnFinished,
+    TurnStarted,
+)
+from agents.exchange import usage_attributes
+from agents.messages import Message, Usage
+from agents.models.base import Model
+from agents.outcome import AgentOutcome, Ending
+from agents.requests import Denial
+from agents.results import FileChange, TaskResult, TaskStatus, Waits
+from agents.shielding import shielded
+from agents.spec import AgentSpec
+from orchestrator.assembly import Assembly
+from orchestrator.closing import close_agent_span, released_keys, set_status, wait_attributes
+from orchestrator.crew import Order, Run
+from orchestrator.delegates import Delegates
+from orchestrator.driving import drive
+from orchestrator.reports import hand_over_text
+from orchestrator.settlement import judge, total_changes, total_usage
+from orchestrator.supervisor import Supervisor, user_message
+from telemetry import attributes as names
+from telemetry.records import SpanRef
+from telemetry.spans import Span, start_span
+
+EMPTY_ANSWER = ToolError(
+    code=ErrorCode.EMPTY_MODEL_RESPONSE,
+    message="The model ended the turn without any visible text. Ask again with a more specific prompt.",
+    retriable=True,
+)
+
+
+@attrs.frozen
+class TurnOutcome:
+    """How a turn ended. `event` is the stored `turn.finished`."""
+
+    event: Event
+    payload: TurnFinished
+
+    @property
+    def status(self) -> TaskStatus:
+        return self.payload.status
+
+    @property
+    def text(self) -> str:
+        return self.payload.text
+
+    @property
+    def error(self) -> ToolError | None:
+        return self.payload.error
+
+    @property
+    def usage(self) -> Usage:
+        return self.payload.usage
+
+    @property
+    def denials(self) -> tuple[Denial, ...]:
+        return self.payload.denials
+
+    @property
+    def files_changed(self) -> tuple[FileChange, ...]:
+        return self.payload.files_changed
+
+    @property
+    def session_id(self) -> str:
+        return self.event.session_id
+
+    @property
+    def turn_id(self) -> str:
+        assert self.event.turn_id is not None
+        return self.event.turn_id
+
+    @property
+    def trace_id(self) -> str | None:
+        return self.event.trace_id
+
+
+@attrs.define(eq=False)
+class Turn:
+    """What every turn has: ids, a root span, a scope, and one settlement."""
+
+    assembly: Assembly
+    supervisor: Supervisor
+    nursery: trio.Nursery
+    index: int
+    prompt: str
+    parent: SpanRef | None = None
+    """An inbound trace context, in headless runs."""
+    resumes_task: str | None = None
+    link: SpanRef | None = None
+    """The earlier turn's root that this one resumes."""
+    turn_id: str = attrs.field(factory=lambda: f"turn-{uuid.uuid4().hex[:12]}")
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    span: Span = attrs.field(init=False)
+    emitter: Emitter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.span = start_span(
+            names.TURN_SPAN,
+            {
+                names.OPERATION: "invoke_workflow",
+                names.WORKFLOW_NAME: "turn",
+                names.SESSION: self.assembly.session_id,
+                names.CONVERSATION: self.assembly.session_id,
+                names.TURN_ID: self.turn_id,
+                names.TURN_INDEX: self.index,
+                names.RESUME_OF_TASK: self.resumes_task,
+            },
+            parent=self.parent,
+        )
+        if self.link is not None:
+            self.span.add_link(self.link, {names.LINK_KIND: "resumes"})
+            self.span.set_attributes({names.RESUME_OF_TRACE: self.link.trace_id})
+        self.emitter = Emitter(self.assembly.feed, self.assembly.session_id, self.turn_id, self.ref)
+
+    @property
+    def ref(self) -> AgentRef:
+        return AgentRef(id=self.turn_id, name="main", label="main", depth=0)
+
+    @property
+    def waits(self) -> Waits:
+        return Waits()
+
+    async def begin(self) -> None:
+        """`turn.started` is on disk before anything runs."""
+        started = TurnStarted(prompt=self.prompt, index=self.index, resumes_task=self.resumes_task)
+        await self.emitter.emit(started, self.span)
+
+    def stop(self) -> None:
+        """End the turn: its agent is `stopped`, its delegates `aborted`."""
+        self.scope.cancel(reason="stopped by the person")
+
+    async def abort_delegates(self) -> None:
+        """Cancel what still runs below this turn and wait until it has settled."""
+        running = [run for run in self.supervisor.crew.running]
+        for run in running:
+            run.cancel(Ending.ABORTED)
+        for run in running:
+            await run.settled.wait()
+
+    def finished(
+        self,
+        status: TaskStatus,
+        error: ToolError | None,
+        text: str,
+        own: AgentOutcome | None,
+        runs: Sequence[Run],
+        now: int,
+    ) -> TurnFinished:
+        """The turn's result: its agent's own figures and those of the runs directly below it, each once."""
+        results = [run.result for run in runs if run.result is not None]
+        usage = total_usage(Usage() if own is None else own.usage, results)
+        files = total_changes(() if own is None else own.files_changed, results)
+        waits = self.waits if own is None else own.waits
+        self.span.set_attributes(
+            {
+                names.OUTCOME: status,
+                names.FILES_CHANGED: len(files),
+                **usage_attributes(usage),
+                **wait_attributes(waits),
+            }
+        )
+        set_status(self.span, status, error)
+        return TurnFinished(
+            status=status,
+            error=error,
+            text=text,
+            usage=usage,
+            duration_ms=round((now - self.span.start_ns) / 1e6),
+            waits=waits,
+            denials=(*(() if own is None else own.denials), *self._denials_below()),
+            files_changed=files,
+        )
+
+    def _denials_below(self) -> list[Denial]:
+        agents = [run.agent for run in self.supervisor.crew.all if run.agent is not None]
+        mine = [agent for agent in agents if agent.emitter.turn_id == self.turn_id]
+        return [denial for agent in mine for denial in agent.tally.denials]
+
+
+@attrs.define(eq=False)
+class MainTurn(Turn):
+    """A prompt to the session's main agent."""
+
+    spec: AgentSpec = attrs.field(kw_only=True)
+    model: Model = attrs.field(kw_only=True)
+    history: tuple[Message, ...] = attrs.field(kw_only=True)
+    max_turns: int = attrs.field(kw_only=True)
+    orders: tuple[Order, ...] = attrs.field(kw_only=True, default=())
+    """Chains that a resume continues first; the parent is handed their results."""
+    agent: Agent = attrs.field(init=False)
+    transcript: Transcript = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        attributes = self.assembly.agent_attributes(self.ref, self.spec, self.model)
+        span = self.span.child(names.agent_span(self.spec.name), attributes)
+        self.agent = self.assembly.agent(
+            spec=self.spec,
+            ref=self.ref,
+            model=self.model,
+            span=span,
+            turn_id=self.turn_id,
+            task_id=None,
+            chain_labels=(),
+            max_turns=self.max_turns,
+        )
+        self.transcript = Transcript(self.agent.emitter, span, list(self.history))
+
+    async def work(self) -> TurnOutcome:
+        """Run the main agent to its end and settle, whatever happens; cancellation from outside goes on."""
+        delegates = self._delegates()
+        try:
+            outcome: AgentOutcome | None = None
+            with self.scope:
+                outcome = await self._drive(delegates)
+            if outcome is None:
+                outcome = self._outcome(Ending.STOPPED)
+                with shielded("The settlement of a turn"):
+                    await self.abort_delegates()
+        except BaseException:
+            with shielded("The settlement of a turn"):
+                await self.abort_delegates()
+                await self._settle(self._outcome(Ending.ABORTED), delegates)
+            raise
+        return await self._settle(outcome, delegates)
+
+    def _delegates(self) -> Delegates:
+        delegates = Delegates(
+            supervisor=self.supervisor,
+            owner=self.turn_id,
+            depth=0,
+            turn_id=self.turn_id,
+            nursery=self.nursery,
+            mine=lambda run: run.depth == 1,
+        )
+        if "Task" in self.agent.tools:
+            self.agent.delegator = delegates
+        return delegates
+
+    async def _drive(self, delegates: Delegates) -> AgentOutcome:
+        started = AgentStarted(name=self.spec.name, model=self.model.name, tools=tuple(self.agent.tools))
+        await self.agent.emitter.emit(started, self.agent.span)
+        for order in self.orders:
+            await self._continue(order)
+        await delegates.settled()
+        unread = [run for run in delegates.runs if run.result is not None and not run.delivered]
+        news = hand_over_text([run.result for run in unread if run.result is not None]) if unread else ""
+        task_ids = tuple(run.task_id for run in unread)
+        also: tuple[AnyPayload, ...] = (ResultsDelivered(task_ids=task_ids),) if task_ids else ()
+        await self.transcript.append(user_message(news, self.prompt), *also)
+        delegates.delivered(task_ids)
+        return await drive(self.agent, self.transcript, delegates)
+
+    async def _continue(self, order: Order) -> None:
+        before = order.continues
+        await self.supervisor.launch(
+            order,
+            parent_owner=self.turn_id,
+            depth=1 if before is None else before.depth,
+            turn_id=self.turn_id,
+            parent=self.span.ref,
+            nursery=self.nursery,
+        )
+
+    def _outcome(self, ending: Ending) -> AgentOutcome:
+        return self.agent.outcome(ending, self.transcript.last_text)
+
+    async def _settle(self, outcome: AgentOutcome, delegates: Delegates) -> TurnOutcome:
+        with shielded("The settlement of a turn"):
+            settling = self.span.child(names.SETTLE_SPAN)
+            status, error = judge(outcome, self.agent.tally.terminal, empty=EMPTY_ANSWER)
+            keys = released_keys(self.assembly.recovery, self.turn_id)
+            self.assembly.feed.at_settlement(self.turn_id, self._release)
+            now = time.time_ns()
+            runs = [run for run in delegates.runs if run.parent_owner == self.turn_id]
+            payload = self.finished(status, error, outcome.text, outcome, runs, now)
+            agent_record = close_agent_span(self.agent, status, error, keys, now)
+            finished = AgentFinished(status=status, error=error, usage=outcome.usage, turns=outcome.turns)
+            settled = RunSettled(owner=self.turn_id, status=status)
+            settling.set_attributes(
+                {names.TASK_STATUS: status, names.FILES_CHANGED: len(payload.files_changed)}
+            )
+            stored = await self.assembly.feed.emit(
+                [
+                    self.emitter.event(settled, settling, ended=settling.end(now)),
+                    self.emitter.event(RecoveryReleased(owner=self.turn_id, keys=keys), self.agent.span),
+                    self.emitter.event(finished, self.agent.span, ended=agent_record),
+                    self.emitter.event(payload, self.span, ended=self.span.end(now)),
+                ]
+            )
+            return TurnOutcome(stored[-1], payload)
+
+    def _release(self) -> None:
+        self.assembly.recovery.release(self.turn_id)
+
+
+@attrs.define(eq=False)
+class TaskTurn(Turn):
+    """A person's resume of one task: the delegate's own turn, directly below the root."""
+
+    order: Order = attrs.field(kw_only=True)
+    run: Run | None = attrs.field(init=False, default=None)
+
+    async def work(self) -> TurnOutcome:
+        """Run the delegate to its settlement; the turn takes its status."""
+        try:
+            with self.scope:
+                self.run = await self._launch()
+                await self.run.settled.wait()
+            if self.scope.cancelled_caught:
+                with shielded("The settlement of a turn"):
+                    await self.abort_delegates()
+        except BaseException:
+            with shielded("The settlement of a turn"):
+                await self.abort_delegates()
+                await self._settle(stopped=False)
+            raise
+        return await self._settle(stopped=self.scope.cancelled_caught)
+
+    async def _launch(self) -> Run:
+        before = self.order.continues
+        depth = 1 if before is None else before.depth
+        return await self.supervisor.launch(
+            self.order,
+            parent_owner=self.turn_id,
+            depth=depth,
+            turn_id=self.turn_id,
+            parent=self.span.ref,
+            nursery=self.nursery,
+        )
+
+    async def _settle(self, *, stopped: bool) -> TurnOutcome:
+        with shielded("The settlement of a turn"):
+            result: TaskResult | None = None if self.run is None else self.run.result
+            status: TaskStatus = "stopped" if stopped else "aborted" if result is None else result.status
+            error = None if result is None or stopped else result.error
+            text = "" if result is None else result.report
+            now = time.time_ns()
+            payload = self.finished(status, error, text, None, [self.run] if self.run else [], now)
+            (stored,) = await self.assembly.feed.emit(
+                [self.emitter.event(payload, self.span, ended=self.span.end(now))]
+            )
+            return TurnOutcome(stored, payload)
+
+    @property
+    def waits(self) -> Waits:
+        return Waits() if self.run is None or self.run.result is None else self.run.result.waits
