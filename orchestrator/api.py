@@ -28,7 +28,7 @@ async def open_session(
     model: str | Model | None = None,
     base_url: str | None = None,
     agent: str = "main",
-    mode: str = "agent",
+    mode: str | None = None,
     permission_mode: str = "ask",
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
@@ -37,6 +37,7 @@ async def open_session(
     max_delegates: int | None = None,
     max_depth: int | None = None,
     permission_timeout: float = 120.0,
+    defer_tools: bool = True,
     approver: Any | None = None,
     tools: Sequence[Any] = (),
     definitions: Sequence[AgentSpec] = (),
@@ -49,31 +50,35 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """A session on `workspace` for the block.
 
-    `model` is `provider:name` (or a `Model` of your own); without it `ORCHESTRATOR_MODEL` counts. `approver` is an
+    `model` is `provider:name` (or a `Model` of your own); without it `ORCHESTRATOR_MODEL` counts. On a
+    resume, model, base URL and mode (`agent` or `plan`) are the stored ones unless given. `approver` is an
     object with `async def approve(request) -> Answer | bool`; without one, what would ask is denied.
     `tools` are functions with annotated arguments and a docstring. `store` is a file, or an open `Store`
-    such as `MemoryStore`. `resume` is the id of a stored session. `permission_timeout` is in seconds.
+    such as `MemoryStore`. With `defer_tools` the main agent activates all but the core tools by ToolSearch,
+    anew for each prompt. `resume` is the id of a stored session. `permission_timeout` is in seconds.
 
     Raises `agents.errors.Failure`: MODEL_NOT_CONFIGURED, INVALID_ARGUMENT, AGENT_UNKNOWN, TASK_UNKNOWN,
     CHAIN_LOCKED, STORE_*.
     """
     environment = dict(os.environ)
-    given = {"max_turns": max_turns, "max_delegates": max_delegates, "max_depth": max_depth}
+    given: dict[str, Any] = {"max_turns": max_turns, "max_delegates": max_delegates, "max_depth": max_depth}
     name = model if isinstance(model, str) else None if model is None else model.name
     settings = Settings(
-        workspace=Path(workspace).expanduser().absolute(),
-        model=name or environment.get("ORCHESTRATOR_MODEL"),
+        workspace=_absolute(workspace),
+        model=name or (environment.get("ORCHESTRATOR_MODEL") if resume is None else None),
         base_url=base_url,
         agent=agent,
-        mode=OperatingMode(mode),
+        mode=OperatingMode(mode or "agent"),
+        mode_given=mode is not None,
         permission_mode=PermissionMode(permission_mode),
         allow=tuple(allow),
         deny=tuple(deny),
-        add_dirs=tuple(Path(added).expanduser().absolute() for added in add_dirs),
+        add_dirs=tuple(_absolute(added) for added in add_dirs),
         permission_timeout=permission_timeout,
-        data_dir=default_data_dir(environment) if data_dir is None else Path(data_dir).absolute(),
-        store=Path(store).absolute() if isinstance(store, str | os.PathLike) else None,
-        trace_file=None if trace_file is None else Path(trace_file).absolute(),
+        defer_tools=defer_tools,
+        data_dir=default_data_dir(environment) if data_dir is None else _absolute(data_dir),
+        store=_absolute(store) if isinstance(store, str | os.PathLike) else None,
+        trace_file=None if trace_file is None else _absolute(trace_file),
         environment=environment,
         **{key: value for key, value in given.items() if value is not None},
     )
@@ -91,13 +96,17 @@ async def open_session(
 
 
 def run_sync(prompt: str, workspace: str | os.PathLike[str] = ".", **options: Any) -> TurnOutcome:
-    """One prompt in a session of its own, for programs that are not asynchronous. Options as `open_session`."""
+    """One prompt in a session of its own, for programs that are not async; options as `open_session`."""
 
     async def run() -> TurnOutcome:
         async with open_session(workspace, **options) as session:
             return await session.run(prompt)
 
     return trio.run(run)
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 @contextmanager

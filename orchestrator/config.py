@@ -314,6 +314,23 @@ def _count(lowest: int, highest: int) -> Read:
     return read
 
 
+def _switch(value: Any, folder: Path) -> bool:
+    known = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    chosen = value if isinstance(value, bool) else known.get(str(value).strip().lower())
+    if chosen is None:
+        raise ValueError(f"{value!r} is neither true nor false.")
+    return chosen
+
+
 def _seconds(value: Any, folder: Path) -> float:
     try:
         number = float(value)
@@ -352,6 +369,7 @@ KEYS: tuple[Key, ...] = (
     Key("max_delegates", _count(1, 1_000), MAX_DELEGATES, tightens=_lower),
     Key("max_depth", _count(1, DEEPEST), MAX_DEPTH, tightens=_lower),
     Key("permission_timeout", _seconds, 120.0, tightens=_lower),
+    Key("defer_tools", _switch, True),
     Key("store", _path),
     Key("data_dir", _path),
     Key("trace_file", _path),

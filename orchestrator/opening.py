@@ -35,13 +35,16 @@ from orchestrator.desk import Desk
 from orchestrator.feed import Feed
 from orchestrator.inbox import Inbox
 from orchestrator.interruption import close_interrupted
+from orchestrator.reconcile import reconcile
+from orchestrator.sending import Sending
 from orchestrator.session import Session, wider_definitions
 from orchestrator.settings import Settings
 from orchestrator.store.base import SessionRow, Store
 from orchestrator.store.sqlite import open_sqlite_store
 from orchestrator.supervisor import Supervisor
+from orchestrator.telling import Untold
 from telemetry.attributes import service_of_agent
-from telemetry.export import SpanExport, open_export
+from telemetry.export import open_export
 from telemetry.records import SpanRef
 from telemetry.settings import TelemetrySettings
 from telemetry.spans import parse_traceparent
@@ -83,7 +86,10 @@ async def open_settings(
     TASK_UNKNOWN.
     """
     async with contextlib.AsyncExitStack() as stack:
-        store: Store = extras.store or await stack.enter_async_context(open_sqlite_store(settings.store_path))
+        if extras.store is not None:
+            store: Store = extras.store
+        else:
+            store = await stack.enter_async_context(open_sqlite_store(settings.store_path))
         row = await _stored(store, resume)
         settings = settings if row is None else _as_stored(settings, row)
         _check(settings)
@@ -99,22 +105,30 @@ async def open_settings(
         )
         identity = row.session_id if row is not None else session_id or f"ses-{uuid.uuid4().hex[:12]}"
         await stack.enter_async_context(store.lease(identity))
+        sending = Sending(store, identity)
+        stack.push_async_callback(sending.finish)  # runs when the export has closed, under the lease
         try:
-            export = await stack.enter_async_context(open_export(telemetry, warn=extras.warn))
+            sending.export = await stack.enter_async_context(open_export(telemetry, warn=extras.warn))
         except TraceFileError as unusable:
             raise failure(ErrorCode.INVALID_ARGUMENT, str(unusable)) from unusable
         nursery = await stack.enter_async_context(trio.open_nursery())
         session = await _assemble(
-            _Grounds(settings, extras, store, models, model, export, nursery), identity, telemetry.target, row
+            _Grounds(settings, extras, store, models, model, sending, nursery),
+            identity,
+            telemetry.target,
+            row,
         )
-        inbox = trio.CancelScope()
+        inbox, watermarks = trio.CancelScope(), trio.CancelScope()
         nursery.start_soon(_receive, session, inbox)
+        if sending.targets:
+            nursery.start_soon(sending.keep, watermarks)
         try:
             yield session
         finally:
             with shielded("The end of the session"):
                 await _close(session)
             inbox.cancel()
+            watermarks.cancel()
 
 
 @attrs.frozen
@@ -126,19 +140,22 @@ class _Grounds:
     store: Store
     models: Models
     model: Model
-    export: SpanExport
+    sending: Sending
     nursery: trio.Nursery
 
 
 async def _assemble(grounds: _Grounds, identity: str, target: str | None, row: SessionRow | None) -> Session:
     settings, extras, store = grounds.settings, grounds.extras, grounds.store
+    workspace = _workspace(settings, identity)
+    untold = Untold()
     if row is not None:
+        untold = Untold(await reconcile(store, identity, workspace))
         await close_interrupted(store, identity)
+        await grounds.sending.catch_up()
     tools = _tools(extras)
     definitions = _definitions(settings, extras, tuple(tools))
-    workspace = _workspace(settings, identity)
     approvals = Approvals(extras.surface, inbox=extras.inbox)
-    feed = Feed(store, identity, grounds.export)
+    feed = Feed(store, identity, grounds.sending)
     crew = Crew()
     for task in await store.tasks(identity):
         crew.restore(task)
@@ -160,6 +177,7 @@ async def _assemble(grounds: _Grounds, identity: str, target: str | None, row: S
         login_path=await login_path_entries(settings.environment),
         capture_content=settings.capture_content,
         service_of=service_of_agent,
+        defer_tools=settings.defer_tools,
     )
     desk = Desk(
         session_id=identity,
@@ -170,7 +188,7 @@ async def _assemble(grounds: _Grounds, identity: str, target: str | None, row: S
         crew=crew,
         max_depth=settings.max_depth,
     )
-    supervisor = Supervisor(assembly, crew, assembly.recovery, desk, settings.max_delegates)
+    supervisor = Supervisor(assembly, crew, assembly.recovery, desk, settings.max_delegates, untold)
     session = Session(
         id=identity,
         settings=settings,
@@ -227,6 +245,7 @@ def _as_stored(settings: Settings, row: SessionRow) -> Settings:
         workspace=Path(row.workspace),
         model=settings.model or row.model,
         base_url=settings.base_url or row.base_url,
+        mode=settings.mode if settings.mode_given else OperatingMode(row.mode),
         agent=row.agent,
     )
 

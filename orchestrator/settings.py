@@ -33,6 +33,8 @@ class Settings:
     agent: str = "main"
     """Definition that plays the main agent; `main` is the built-in one."""
     mode: OperatingMode = OperatingMode.AGENT
+    mode_given: bool = True
+    """Whether `mode` counts on a resume as well; else the stored one does."""
     permission_mode: PermissionMode = PermissionMode.ASK
     allow: tuple[str, ...] = ()
     """Allow rules of the user: configuration and command line, never a repository's."""
@@ -43,6 +45,8 @@ class Settings:
     max_depth: int = MAX_DEPTH
     permission_timeout: float = 120.0
     """Seconds a request stays open, queued or not."""
+    defer_tools: bool = True
+    """Whether the main agent activates search, plugin and own tools on demand; else all are active at once."""
     data_dir: Path = attrs.field(factory=lambda: default_data_dir(os.environ))
     store: Path | None = None
     """The store's file; None: `store.sqlite3` in the data directory."""

@@ -1,0 +1,59 @@
+"""Bytes to standard output, without holding up the agents, and quietly when nobody reads them any more."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import msgspec
+import trio
+
+
+@attrs.define(eq=False)
+class Output:
+    """Standard output. A slow reader slows only the printing: writes happen in a worker thread."""
+
+    on_closed: Callable[[], None] = lambda: None
+    """Called once when the reader has gone (`| head`)."""
+    closed: bool = attrs.field(init=False)
+    _descriptor: int = attrs.field(init=False, default=-1)
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            self._descriptor = sys.stdout.fileno()
+            self.closed = False
+        except (AttributeError, OSError, ValueError):  # the command was started with it closed
+            self.closed = True
+
+    async def lines(self, texts: list[str]) -> None:
+        """Write lines of text."""
+        await self.write("".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace"))
+
+    async def objects(self, values: list[Any]) -> None:
+        """Write one line of JSON per value."""
+        await self.write(b"".join(msgspec.json.encode(value) + b"\n" for value in values))
+
+    async def write(self, data: bytes) -> None:
+        """Write all of `data`, or nothing once the reader has gone."""
+        if self.closed or not data:
+            return
+        try:
+            await trio.to_thread.run_sync(_write_all, self._descriptor, data)
+        except OSError as error:
+            self.closed = True
+            if not isinstance(error, BrokenPipeError):
+                print(f"Standard output cannot be written ({error.strerror}).", file=sys.stderr)
+            self.on_closed()
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:  # whoever started us made the pipe non-blocking
+            select.select([], [descriptor], [])
