@@ -22,6 +22,7 @@ from agents.results import FileChange, Waits, merge_changes
 from agents.rules.recovery import RecoveryBook
 from agents.snapshots import SnapshotStore
 from agents.spec import AgentSpec
+from agents.tools.active import ActiveTools
 from agents.tools.base import Tool
 from agents.workspace import Workspace
 from telemetry.records import SpanRef
@@ -90,7 +91,7 @@ class Agent:
     model: Model
     system: str
     tools: Mapping[str, Tool]
-    """By name, in the order they are told to the model."""
+    """By name: what it has, whether active or not."""
     gate: Gate
     recovery: RecoveryBook
     emitter: Emitter
@@ -107,6 +108,10 @@ class Agent:
     """Whether arguments and results go into spans."""
     delegator: Delegator | None = None
     tally: Tally = attrs.field(factory=Tally)
+    active: ActiveTools = attrs.field(
+        default=attrs.Factory(lambda self: ActiveTools(tuple(self.tools)), takes_self=True)
+    )
+    """The tools that its requests carry: all of them, unless some are deferred."""
 
     def outcome(self, ending: Ending, text: str, error: ToolError | None = None) -> AgentOutcome:
         """What the run has to show for itself now."""

@@ -29,6 +29,9 @@ from telemetry import attributes as names
 from telemetry.spans import Span
 
 
+OUTSIDE = "(outside)"
+
+
 @attrs.frozen
 class CountedCall:
     """The call's error as the model gets it, events to store, and the terminal error if it ended the run."""
@@ -42,7 +45,7 @@ def count(agent: Agent, call: ToolCall, span: Span, output: ToolOutput) -> Count
     """Apply the guard to one finished call. It does not wait, so agents cannot interleave in it."""
     if call.tool not in ("Edit", "Write", "Bash"):
         return CountedCall(output.error)
-    canonical, display = _place(agent, call)
+    canonical, display, outside = _place(agent, call)
     patch = call.tool == "Bash" and _is_patch(call.arguments)
     if output.error is None:
         cleared = cleared_by(agent.owner, call.tool, canonical, patch)
@@ -53,29 +56,34 @@ def count(agent: Agent, call: ToolCall, span: Span, output: ToolOutput) -> Count
     if key is None:
         return CountedCall(output.error)
     verdict = agent.recovery.failed(key, output.error.code)
-    return _judged(agent, key, display or key.target, verdict, output.error, span)
+    # a span shows no path outside the roots: that is content
+    shown = OUTSIDE if outside else display or key.target
+    return _judged(agent, key, display or key.target, shown, verdict, output.error, span)
 
 
 def _judged(
-    agent: Agent, key: Key, target: str, verdict: Verdict, error: ToolError, span: Span
+    agent: Agent, key: Key, target: str, shown: str, verdict: Verdict, error: ToolError, span: Span
 ) -> CountedCall:
     annotated = annotate(error, verdict)
     fields: dict[str, Any] = {"kind": key.kind, "target": target, "code": error.code.value}
+    noted = fields | {"target": shown}
     match verdict:
         case NotCounted():
             return CountedCall(annotated)
         case Grace(attempt=attempt, limit=limit):
             agent.tally.graces += 1
-            _note(agent, span, names.RECOVERY_GRACE, fields, attempt, limit)
+            _note(agent, span, names.RECOVERY_GRACE, noted, attempt, limit)
             return CountedCall(annotated, (RecoveryGrace(**fields, attempt=attempt, limit=limit),))
         case Counted(attempt=attempt, limit=limit):
             agent.tally.counted += 1
-            _note(agent, span, names.RECOVERY_COUNTED, fields, attempt, limit)
+            _note(agent, span, names.RECOVERY_COUNTED, noted, attempt, limit)
             return CountedCall(annotated, (RecoveryCounted(**fields, attempt=attempt, limit=limit),))
         case Exhausted(attempt=attempt, limit=limit):
             agent.tally.counted += 1
-            _note(agent, span, names.RECOVERY_COUNTED, fields, attempt, limit)
-            _note(agent, span, names.RECOVERY_EXHAUSTED, fields, attempt, limit)
+            _note(agent, span, names.RECOVERY_COUNTED, noted, attempt, limit)
+            _note(agent, span, names.RECOVERY_EXHAUSTED, noted, attempt, limit)
+            # beside the event: viewers find attributes, and events hardly
+            agent.span.set_attributes({names.RECOVERY_KIND: key.kind, names.RECOVERY_TARGET: shown})
             payloads = (
                 RecoveryCounted(**fields, attempt=attempt, limit=limit),
                 RecoveryExhausted(**fields, attempt=attempt, limit=limit),
@@ -99,16 +107,17 @@ def _note(agent: Agent, span: Span, event: str, fields: dict[str, Any], attempt:
     )
 
 
-def _place(agent: Agent, call: ToolCall) -> tuple[str | None, str | None]:
-    """Canonical key and display form of the call's path; None where it names no usable one."""
+def _place(agent: Agent, call: ToolCall) -> tuple[str | None, str | None, bool]:
+    """Canonical key and display form of the call's path, None where it names no usable one; and whether it
+    lies outside the roots."""
     path = call.arguments.get("path") if isinstance(call.arguments, dict) else None
     if call.tool == "Bash" or not isinstance(path, str):
-        return None, None
+        return None, None, False
     try:
         resolved = agent.workspace.resolve(path)
     except Failure:
-        return None, None
-    return agent.workspace.lock_key(resolved), resolved.display
+        return None, None, False
+    return agent.workspace.lock_key(resolved), resolved.display, resolved.outside
 
 
 def _is_patch(arguments: Any) -> bool:

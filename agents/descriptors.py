@@ -91,17 +91,21 @@ def open_listing(parent: int, name: str) -> int:
     return os.open(name, _LIST, dir_fd=parent)
 
 
-def open_regular(parent: int, name: str, *, listed: bool = False) -> int | None:
-    """Open a regular file for reading; None when something else stands there. Never blocks on a FIFO.
-
-    `listed`: the directory's listing has just said that it is one, which spares a look.
-    """
+def open_regular(parent: int, name: str) -> int | None:
+    """Open a regular file for reading; None when something else stands there. Never blocks on a FIFO."""
     # Looked at first: merely opening a device can have effects.
-    if not listed and not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+    if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         return None
+    opened = open_listed(parent, name)
+    return None if opened is None else opened[0]
+
+
+def open_listed(parent: int, name: str) -> tuple[int, os.stat_result] | None:
+    """The same for what the directory's listing has just called a regular file, with its facts."""
     descriptor = os.open(name, _READ, dir_fd=parent)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode):
+        return descriptor, facts
     os.close(descriptor)
     return None
 
@@ -119,14 +123,20 @@ def read_all(descriptor: int, limit: int | None = None) -> bytes:
     return b"".join(chunks)
 
 
-def write_temporary(parent: int, name: str, data: bytes, like: os.stat_result | None) -> None:
-    """Write `data` to a new file and fsync it. `like` gives mode and, where possible, owner; None: umask."""
+def write_temporary(parent: int, name: str, data: bytes, like: os.stat_result | int | None) -> None:
+    """Write `data` to a new file and fsync it.
+
+    `like` gives mode and, where possible, owner; as a number the permission bits alone; None: umask.
+    """
     descriptor = os.open(name, _CREATE, 0o666 if like is None else 0o600, dir_fd=parent)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        if like is not None:
+        if isinstance(like, int):
+            # Whose file it was is not known here: it gets no right to act as anybody.
+            os.fchmod(descriptor, like & ~(stat.S_ISUID | stat.S_ISGID))
+        elif like is not None:
             _take_after(descriptor, like)
         os.fsync(descriptor)
     finally:

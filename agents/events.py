@@ -56,6 +56,8 @@ class SessionStarted(Payload, frozen=True, kw_only=True, rename="camel", tag="se
     base_url: str | None = None
     trace_target: str | None = None
     """Where this session's spans go: an endpoint, `file:PATH`, or None for nowhere."""
+    instance_id: str | None = None
+    """`service.instance.id` of the process, as on its spans."""
 
 
 class SessionChanged(Payload, frozen=True, kw_only=True, rename="camel", tag="session.changed"):
@@ -65,18 +67,35 @@ class SessionChanged(Payload, frozen=True, kw_only=True, rename="camel", tag="se
     permission_mode: str
 
 
+class ResumedTrace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which earlier turn a resume goes on with: the root of its trace, and why."""
+
+    trace_id: str
+    span_id: str
+    attempt: int
+    """2 for the first resume, 3 for the resume of that one …"""
+    reason: str
+    """How the earlier turn or run ended: its error's code, else its status."""
+
+
 class TurnStarted(Payload, frozen=True, kw_only=True, rename="camel", tag="turn.started"):
     prompt: str
     index: int
     """From 0, counted per session."""
     resumes_task: str | None = None
     """Set where a person's resume of a Task is this turn."""
+    resumes_trace: ResumedTrace | None = None
+    """Set where this turn is a resume."""
+    trace_targets: tuple[str, ...] = ()
+    """Every place that the turn's spans go to, as in `trace_target`; empty: they are not exported, ever."""
 
 
 class AgentStarted(Payload, frozen=True, kw_only=True, rename="camel", tag="agent.started"):
     name: str
     model: str
     tools: tuple[str, ...]
+    provider: str | None = None
+    """The model's provider, as telemetry names it."""
 
 
 class AgentFinished(Payload, frozen=True, kw_only=True, rename="camel", tag="agent.finished"):
@@ -134,6 +153,8 @@ class ToolFinished(Payload, frozen=True, kw_only=True, rename="camel", tag="tool
 
 class PermissionRequested(Payload, frozen=True, kw_only=True, rename="camel", tag="permission.requested"):
     request: PermissionRequest
+    mode: str | None = None
+    """The permission mode that made it ask."""
 
 
 class PermissionResolved(Payload, frozen=True, kw_only=True, rename="camel", tag="permission.resolved"):
@@ -225,6 +246,13 @@ class ResultsDelivered(Payload, frozen=True, kw_only=True, rename="camel", tag="
     task_ids: tuple[str, ...]
 
 
+class EffectsTold(Payload, frozen=True, kw_only=True, rename="camel", tag="effects.told"):
+    """Which effects that a crash left open the agent has now been told of, by the message beside this."""
+
+    PRINTED: ClassVar[bool] = False
+    effect_ids: tuple[str, ...]
+
+
 class TurnFinished(Payload, frozen=True, kw_only=True, rename="camel", tag="turn.finished"):
     status: TaskStatus
     text: str
@@ -261,6 +289,7 @@ AnyPayload = (
     | LockWaited
     | RunSettled
     | ResultsDelivered
+    | EffectsTold
     | TurnFinished
 )
 
@@ -334,6 +363,12 @@ def from_wire(wire: dict[str, Any], span: SpanRecord | None = None) -> Event | N
 
 
 KNOWN_TYPES = frozenset(cls.__struct_config__.tag for cls in AnyPayload.__args__)
+
+
+def nanoseconds(ts: str) -> int:
+    """A time as `timestamp` writes it, in nanoseconds since the epoch."""
+    milliseconds = round(datetime.datetime.fromisoformat(ts).timestamp() * 1000)
+    return milliseconds * 1_000_000
 
 
 def timestamp(ns: int) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
+import traceback
 import uuid
+from collections.abc import Sequence
 
 import attrs
 import trio
@@ -21,7 +24,13 @@ from agents.shielding import shielded
 from agents.tools.schema import tool_spec
 from telemetry import attributes as names
 from telemetry.content import captured
-from telemetry.spans import Span
+from telemetry.facts import chat_facts
+from telemetry.spans import Span, leaf_exceptions, use
+
+log = logging.getLogger("orchestrator")
+
+CAPTURED_MESSAGES = 10
+"""How many of the newest messages go into a span, where content is captured."""
 
 TOOL_ALIASES = {"Agent": "Task"}
 """Names that models know from elsewhere → ours."""
@@ -30,14 +39,21 @@ TOOL_ALIASES = {"Agent": "Task"}
 async def ask_model(agent: Agent, transcript: Transcript) -> ModelResponse:
     """The model's whole answer to the conversation so far.
 
-    Raises `Failure` with a model code when all attempts failed. A cancelled exchange still ends its span.
+    Raises `Failure` with a model code when all attempts failed, INTERNAL for what nobody foresaw. A cancelled
+    exchange still ends its span.
     """
     exchange = _Exchange(agent, transcript)
     try:
         return await exchange.run()
     except Failure as failed:
+        agent.tally.error_span = exchange.span.ref
         await exchange.close(error=failed.error)
         raise
+    except Exception as unforeseen:
+        error = exchange.unforeseen(unforeseen)
+        agent.tally.error_span = exchange.span.ref
+        await exchange.close(error=error)
+        raise Failure(error) from unforeseen
     except BaseException:
         with shielded("A model's answer"):
             await exchange.close(cancelled=True)
@@ -70,22 +86,28 @@ class _Exchange:
     chunks: list[Chunk] = attrs.field(factory=list)
     """What the current attempt has given so far."""
     first_chunk_ns: int | None = None
+    retries: int = 0
     closed: bool = False
 
     def __attrs_post_init__(self) -> None:
         model = self.agent.model
         self.span = self.agent.span.child(
             names.chat_span(model_part(model.name)),
-            {
-                names.OPERATION: "chat",
-                names.PROVIDER: model.provider,
-                names.PEER_SERVICE: model.provider,
-                names.REQUEST_MODEL: model_part(model.name),
-                names.CONVERSATION: self.agent.emitter.session_id,
-                names.AGENT_NAME: self.agent.spec.name,
-                names.AGENT_LABEL: self.agent.ref.label,
-            },
+            chat_facts(
+                session_id=self.agent.emitter.session_id,
+                agent=self.agent.spec.name,
+                label=self.agent.ref.label,
+                provider=model.provider,
+                model=model_part(model.name),
+            ),
             kind="CLIENT",
+        )
+        prompts = _prompts(self.transcript.messages) if self.agent.capture_content else None
+        self.span.set_attributes(
+            {
+                names.SYSTEM_INSTRUCTIONS: captured(self.agent.system, self.agent.capture_content),
+                names.INPUT_MESSAGES: captured(prompts, self.agent.capture_content),
+            }
         )
 
     async def run(self) -> ModelResponse:
@@ -101,29 +123,48 @@ class _Exchange:
                 if pause is None:
                     raise
                 self.span.add_event(
-                    "orchestrator.model.retry",
+                    names.RETRY,
                     {
-                        "attempt": attempt,
+                        names.RETRY_ATTEMPT: attempt,
                         names.ERROR_TYPE: failed.error.code.value,
-                        "pause_ms": round(pause * 1000),
+                        names.RETRY_PAUSE: round(pause * 1000),
                     },
                 )
+                self.retries += 1
                 await trio.sleep(pause)
                 attempt += 1
             else:
                 await self.close(response)
                 return response
 
+    def unforeseen(self, error: Exception) -> ToolError:
+        """The error value of an exception that nobody foresaw; logged, and told once, here."""
+        incident = uuid.uuid4().hex[:8]
+        trace = "".join(traceback.format_exception(error))
+        log.error("incident %s in a model call of %s: %s", incident, self.agent.ref.label, trace)
+        leaf = next(leaf_exceptions(error))
+        self.span.add_event(
+            names.EXCEPTION, {names.EXCEPTION_TYPE: type(leaf).__qualname__, names.INCIDENT: incident}
+        )
+        return ToolError(
+            code=ErrorCode.INTERNAL,
+            message=f"The model call failed by a fault of the orchestrator (incident {incident}; the log has "
+            "the details). Resume the run to go on.",
+            details={"incident": incident},
+            retriable=True,
+        )
+
     async def _stream(self, attempt: int) -> ModelResponse:
         self.chunks = []
         request = self._request(attempt)
-        async with self.agent.model.respond(request) as stream:
-            async for chunk in stream:
-                if self.first_chunk_ns is None:
-                    self.first_chunk_ns = time.time_ns()
-                if isinstance(chunk, TextChunk):
-                    self.agent.emitter.show(TextDelta(text=chunk.text), self.span)
-                self.chunks.append(chunk)
+        with use(self.span):
+            async with self.agent.model.respond(request) as stream:
+                async for chunk in stream:
+                    if self.first_chunk_ns is None:
+                        self.first_chunk_ns = time.time_ns()
+                    if isinstance(chunk, TextChunk):
+                        self.agent.emitter.show(TextDelta(text=chunk.text), self.span)
+                    self.chunks.append(chunk)
         response = assemble(self.chunks)
         if response is None:
             raise Failure(
@@ -143,7 +184,7 @@ class _Exchange:
         return ModelRequest(
             system=self.agent.system,
             messages=for_request(self.transcript.messages),
-            tools=tuple(tool_spec(tool) for tool in self.agent.tools.values()),
+            tools=tuple(tool_spec(self.agent.tools[name]) for name in self.agent.active.in_request),
             agent_name=self.agent.spec.name,
             agent_label=self.agent.ref.label,
             attempt=attempt,
@@ -186,7 +227,12 @@ class _Exchange:
     def _describe(
         self, response: ModelResponse | None, error: ToolError | None, cancelled: bool, first_ms: int | None
     ) -> None:
-        self.span.set_attributes({names.FIRST_CHUNK: None if first_ms is None else first_ms / 1000})
+        self.span.set_attributes(
+            {
+                names.FIRST_CHUNK: None if first_ms is None else first_ms / 1000,
+                names.RETRIES: self.retries or None,
+            }
+        )
         if cancelled:
             self.span.set_attributes({names.OUTCOME: "cancelled"})
         if error is not None:
@@ -214,6 +260,11 @@ def usage_attributes(usage: Usage) -> dict[str, int]:
         names.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
         names.REASONING_TOKENS: usage.reasoning_tokens,
     }
+
+
+def _prompts(messages: Sequence[Message]) -> list[Message]:
+    """The newest part of the conversation: what is longer would be cut anyway."""
+    return list(messages[-CAPTURED_MESSAGES:])
 
 
 def _plain(response: ModelResponse) -> list[dict[str, object]]:

@@ -30,11 +30,13 @@ from agents.messages import Message, ToolCall, ToolResult
 from agents.results import Waits, model_text
 from agents.rules.batches import PlannedCall, cut
 from agents.shielding import shielded
+from agents.tools.active import not_active
 from agents.tools.base import CallGroup, Tool, ToolContext, ToolOutput, WaitKind
 from agents.tools.schema import decode_arguments
 from telemetry import attributes as names
 from telemetry.content import captured
-from telemetry.records import SpanRecord, SpanRef
+from telemetry.facts import tool_facts
+from telemetry.records import SERVICE, SpanRecord, SpanRef
 from telemetry.spans import Span, leaf_exceptions, use
 
 log = logging.getLogger("orchestrator")
@@ -147,13 +149,11 @@ class _Call:
         self.span = self.agent.span.child(
             names.tool_span(self.call.tool),
             {
-                names.OPERATION: "execute_tool",
-                names.TOOL_NAME: self.call.tool,
-                names.TOOL_TYPE: "function",
-                names.TOOL_CALL_ID: self.call.call_id,
-                names.AGENT_LABEL: self.agent.ref.label,
+                **tool_facts(tool=self.call.tool, call_id=self.call.call_id, label=self.agent.ref.label),
                 names.TOOL_ARGUMENTS: captured(self.call.arguments, self.agent.capture_content),
             },
+            # a Task belongs to the orchestrator, whoever calls it: its delegate has a service of its own
+            service=SERVICE if self.call.tool == "Task" else None,
             start_ns=self.started_ns,
         )
 
@@ -192,6 +192,8 @@ class _Call:
         tool = self.agent.tools.get(self.call.tool)
         if tool is None:
             raise failure(ErrorCode.TOOL_NOT_FOUND, self._unknown_tool())
+        if self.call.tool not in self.agent.active:
+            raise Failure(not_active(self.call.tool))
         arguments = decode_arguments(tool, self.call.arguments)
         if isinstance(arguments, ToolError):
             raise Failure(arguments)
@@ -200,6 +202,8 @@ class _Call:
             permit = await self.agent.gate.admit(self.call, tool, arguments, context)
             if isinstance(permit, ToolError):
                 return ToolOutput(None, permit)
+            if permit.paths:
+                self.span.set_attributes({names.PATH_ROOT: permit.paths[0].root.value})
             return await self._run(tool, arguments, permit, context)
 
     async def _run(
@@ -235,6 +239,7 @@ class _Call:
             progress=self._progress,
             environment=agent.child_environment(self.call.call_id, self.span),
             delegator=agent.delegator,
+            active=agent.active,
         )
 
     def _progress(self, stream: str, text: str) -> None:
@@ -248,22 +253,25 @@ class _Call:
             scope.cancel()
         self.batch.cuttable.add(scope)
         start = time.time_ns()
+        cut_short = True
         try:
             with scope, self.agent.asking() if kind == "permission" else contextlib.nullcontext():
                 yield
+            cut_short = scope.cancelled_caught
         finally:
             self.batch.cuttable.discard(scope)
-            self._note_wait(kind, start, time.time_ns())
+            self._note_wait(kind, start, time.time_ns(), cut_short)
         if scope.cancelled_caught:
             raise Failure(
                 _aborted(f"an earlier call of the batch ended the run while it waited for a {kind}")
             )
 
-    def _note_wait(self, kind: WaitKind, start_ns: int, end_ns: int) -> None:
+    def _note_wait(self, kind: WaitKind, start_ns: int, end_ns: int, cut_short: bool) -> None:
         waited = max(0, end_ns - start_ns) / 1e6
         self.waited[kind] = self.waited.get(kind, 0.0) + waited
         if kind == "lock" and waited > LOCK_SPAN_MS:
-            self.lock_spans.append(self.span.child(names.LOCK_SPAN, start_ns=start_ns).end(end_ns))
+            facts = {names.OUTCOME: "cancelled" if cut_short else None}
+            self.lock_spans.append(self.span.child(names.LOCK_SPAN, facts, start_ns=start_ns).end(end_ns))
 
     def _internal(self, unforeseen: Exception) -> ToolError:
         incident = uuid.uuid4().hex[:8]
@@ -271,7 +279,7 @@ class _Call:
         trace = "".join(traceback.format_exception(unforeseen))
         log.error("incident %s in %s: %s", incident, self.call.tool, trace)
         self.span.add_event(
-            "exception", {"exception.type": type(leaf).__qualname__, "orchestrator.incident": incident}
+            names.EXCEPTION, {names.EXCEPTION_TYPE: type(leaf).__qualname__, names.INCIDENT: incident}
         )
         return ToolError(
             code=ErrorCode.INTERNAL,

@@ -25,6 +25,7 @@ from agents.messages import ToolCall
 from agents.permit import Permit
 from agents.ports import Approver
 from agents.requests import Answer, Decision, Denial, DenialReason, PermissionRequest
+from agents.rules.audit import rule_behind, why
 from agents.rules.paths import ResolvedPath
 from agents.rules.permissions import (
     Allow,
@@ -59,6 +60,7 @@ from agents.rules.shell import (
 from agents.tools.base import Tool, ToolContext
 from agents.workspace import Workspace
 from telemetry import attributes as names
+from telemetry.facts import permission_facts
 from telemetry.records import PERSON, SpanRecord
 from telemetry.spans import Span
 
@@ -90,6 +92,8 @@ class _Question:
 
     request: PermissionRequest
     ask: Ask
+    mode: str
+    """The permission mode that made it ask."""
     span: Span
     since: float
     """`trio.current_time()` when it was opened."""
@@ -150,9 +154,22 @@ class Gate:
             self._remember(question, answer)
             before, facts = facts, self._facts(tool, arguments)
             decided = self._after(before, facts)
+        self._explain(context, facts, decided, answer)
         if isinstance(decided, Deny):
             return self._denied(call, decided)
         return Permit._create(call.call_id, tool.name, arguments, _paths(facts), answer)
+
+    def _explain(
+        self, context: ToolContext, facts: CallFacts, decided: Allow | Deny, answer: Answer | None
+    ) -> None:
+        """Say on the call's span what let it run or forbade it; the model is not told."""
+        asked = answer is not None and isinstance(decided, Allow)
+        context.span.set_attributes(
+            {
+                names.PERMISSION_WHY: "answer" if asked else why(decided),
+                names.PERMISSION_RULE: None if asked else rule_behind(facts, self._now(), decided),
+            }
+        )
 
     def _now(self) -> Policy:
         policy = self._policy()
@@ -235,20 +252,21 @@ class Gate:
     ) -> _Question:
         diff = await self._checked(tool, arguments, context, facts)
         request = self._request(call, tool, arguments, facts, ask, diff)
+        mode = self._policy().permission_mode.value
         span = context.span.child(
             names.PERMISSION_SPAN,
-            {
-                names.SESSION: context.session_id,
-                names.PERMISSION_REQUEST: request.id,
-                names.PERMISSION_TOOL: tool.name,
-                names.PERMISSION_MODE: self._policy().permission_mode.value,
-                names.PERMISSION_EXTERNAL: ask.external,
-                names.AGENT_LABEL: context.agent.label,
-                names.TOOL_CALL_ID: call.call_id,
-            },
+            permission_facts(
+                session_id=context.session_id,
+                request_id=request.id,
+                tool=tool.name,
+                mode=mode,
+                external=ask.external,
+                label=context.agent.label,
+                call_id=call.call_id,
+            ),
             service=PERSON,
         )
-        return _Question(request, ask, span, trio.current_time())
+        return _Question(request, ask, mode, span, trio.current_time())
 
     async def _checked(
         self, tool: Tool, arguments: msgspec.Struct, context: ToolContext, facts: CallFacts
@@ -298,7 +316,8 @@ class Gate:
 
     async def _ask(self, question: _Question, context: ToolContext) -> Answer:
         """Open, wait, close. Whatever happens after the opening, the request is closed exactly once."""
-        await self._store(PermissionRequested(request=question.request), question.span)
+        opened = PermissionRequested(request=question.request, mode=question.mode)
+        await self._store(opened, question.span)
         try:
             answer = await self._wait(question.request, context)
         except BaseException:

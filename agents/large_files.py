@@ -157,8 +157,9 @@ def read_window(
         chunk = os.pread(descriptor, min(_CHUNK, facts.size - at), at)
         if not chunk:
             break
-        pieces = decoder.decode(chunk).split("\n")
         at += len(chunk)
+        # The last bytes may begin a character that never ends: they are shown all the same.
+        pieces = decoder.decode(chunk, at >= facts.size).split("\n")
         for piece in pieces[:-1]:
             line.add(piece)
             if number >= first and not take(line.finish(ended=True)):

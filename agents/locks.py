@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Literal
 
@@ -17,8 +17,8 @@ class PathLocks:
     """Mutations of one canonical path one after the other; a shell patch excludes every mutation.
 
     Claims are granted in order of arrival, as far as they do not exclude each other: one path never waits
-    for another, but nobody overtakes a waiting `exclusive`. A call holds one path at most, so nothing can
-    deadlock.
+    for another, but nobody overtakes a waiting `exclusive`. A call makes one claim at most, and a claim on
+    several paths is granted for all of them at once, so nothing can deadlock.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,11 @@ class PathLocks:
 
     def hold(self, canonical: str, waiting: Waiting) -> AbstractAsyncContextManager[None]:
         """Hold one path (on a case-insensitive volume the caller folds the case)."""
-        return self._claimed(_Claim(canonical), waiting)
+        return self._claimed(_Claim(frozenset({canonical})), waiting)
+
+    def hold_all(self, canonicals: Iterable[str], waiting: Waiting) -> AbstractAsyncContextManager[None]:
+        """Hold several paths: all or, while any of them is held by somebody else, none."""
+        return self._claimed(_Claim(frozenset(canonicals)), waiting)
 
     def exclusive(self, waiting: Waiting) -> AbstractAsyncContextManager[None]:
         """Hold every path."""
@@ -61,9 +65,9 @@ class PathLocks:
 
 @attrs.frozen(eq=False)
 class _Claim:
-    path: str | None
+    paths: frozenset[str] | None
     """None: every path."""
     granted: trio.Event = attrs.field(factory=trio.Event)
 
     def excludes(self, other: _Claim) -> bool:
-        return self.path is None or other.path is None or self.path == other.path
+        return self.paths is None or other.paths is None or not self.paths.isdisjoint(other.paths)

@@ -116,16 +116,23 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EditResult(Result, frozen=True, kw_only=True, rename="camel"):
-    """A file was edited; `tag` is computed from the bytes that landed."""
+    """A file was edited; `tag` is computed from the bytes that landed.
+
+    Of a moved file `path`, `root` and `tag` are those of the new place.
+    """
 
     path: str
     root: RootName
-    tag: str
+    tag: str | None
+    """None: the file was deleted."""
     warnings: tuple[str, ...]
     additions: int
     deletions: int
     hunks: tuple[Hunk, ...]
     spans: tuple[str, ...] | None = None
+    """The lines of the tagged version that each block operation came to, as `replaceBlock 12-40`."""
+    moved_from: str | None = None
+    deleted: bool = False
 
 
 class BashResult(Result, frozen=True, kw_only=True, rename="camel"):
@@ -143,6 +150,21 @@ class BashResult(Result, frozen=True, kw_only=True, rename="camel"):
     """Stream name → path of the spill file in scratch, for streams that were cut."""
     survivors: tuple[str, ...] = ()
     """What the command left running and was killed, as `pid name`."""
+
+
+class FoundTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One tool that was activated."""
+
+    name: str
+    summary: str
+
+
+class ToolSearchResult(Result, frozen=True, kw_only=True, rename="camel"):
+    """Which tools can be called from now on, until the person's prompt has been answered."""
+
+    activated: tuple[FoundTool, ...]
+    already_active: tuple[str, ...]
+    notice: str
 
 
 class ValueResult(Result, frozen=True, kw_only=True, rename="camel"):

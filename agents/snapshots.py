@@ -110,12 +110,18 @@ class _Version:
     seen: LineSet
     at: int
 
+    @property
+    def size(self) -> int:
+        return 0 if self.data is None else len(self.data)
+
 
 class _Ring:
     """Versions by path, in order of use; paths in order of use too."""
 
     def __init__(self) -> None:
         self._paths: OrderedDict[str, OrderedDict[str, _Version]] = OrderedDict()
+        self._bytes = 0
+        """Of all texts that are kept."""
 
     def of(self, canonical: str) -> tuple[_Version, ...]:
         """The versions of a path; asking for them counts as use of the path."""
@@ -134,6 +140,8 @@ class _Ring:
         if versions is None:
             return None
         version = versions.pop(digest, None)
+        if version is not None:
+            self._bytes -= version.size
         if not versions:
             del self._paths[canonical]
         return version
@@ -144,22 +152,16 @@ class _Ring:
             version.seen |= known.seen
         versions = self._paths.setdefault(canonical, OrderedDict())
         versions[version.digest] = version
+        self._bytes += version.size
         self._paths.move_to_end(canonical)
         if len(versions) > MAX_VERSIONS:
-            versions.popitem(last=False)
-        if len(self._paths) > MAX_PATHS:
-            self._paths.popitem(last=False)
-        self._shrink()
+            self.pop(canonical, next(iter(versions)))
+        while len(self._paths) > MAX_PATHS:
+            self._drop_oldest()
+        while self._bytes > MAX_TEXT_BYTES:
+            self._drop_oldest()
 
-    def _shrink(self) -> None:
-        while self._text_bytes() > MAX_TEXT_BYTES:
-            canonical = next(iter(self._paths))
-            self.pop(canonical, next(iter(self._paths[canonical])))
-
-    def _text_bytes(self) -> int:
-        return sum(
-            len(version.data)
-            for versions in self._paths.values()
-            for version in versions.values()
-            if version.data is not None
-        )
+    def _drop_oldest(self) -> None:
+        """The oldest version of the path that was used longest ago."""
+        canonical = next(iter(self._paths))
+        self.pop(canonical, next(iter(self._paths[canonical])))

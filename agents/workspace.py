@@ -128,6 +128,12 @@ class Workspace:
             return False
         return attrs.evolve(now, kind=path.kind) == path
 
+    def names_link(self, path: ResolvedPath) -> bool:
+        """Whether the last part of the spelling is a symbolic link itself, now."""
+        home = None if self.home is None else str(self.home)
+        spelled = absolute_spelling(path.given, start=str(self.root), home=home)
+        return _look(spelled.rstrip("/") or "/").kind is NodeKind.LINK
+
     def lock_key(self, path: ResolvedPath) -> str:
         """One key for all spellings of a file: the case is folded where the volume folds it."""
         return path.canonical.casefold() if self.case_insensitive else path.canonical
@@ -183,11 +189,18 @@ class Workspace:
     # writing
 
     def write(
-        self, path: ResolvedPath, data: bytes, *, temporary: str, like: os.stat_result | None
+        self,
+        path: ResolvedPath,
+        data: bytes,
+        *,
+        temporary: str,
+        like: os.stat_result | None,
+        take_after: os.stat_result | int | None = None,
     ) -> Landed:
         """Write `data` atomically: temporary file `temporary` (a name in the same directory) → fsync → rename
         → fsync of the directory. `like`: the stat of the file replaced, whose mode and owner are kept; None
-        creates (parents too, umask mode) and fails with CONFLICT if something is there now.
+        creates (parents too, umask mode) and fails with CONFLICT if something is there now. `take_after`
+        gives another file whose mode and owner are taken instead, or permission bits alone.
 
         Raises `Failure` as `open` does; CONFLICT also when the file is no longer what `like` describes.
         """
@@ -200,7 +213,9 @@ class Workspace:
             if like is not None:
                 _check_replaceable(path, parent, name, like)
             try:
-                descriptors.write_temporary(parent, temporary, data, like)
+                descriptors.write_temporary(
+                    parent, temporary, data, like if take_after is None else take_after
+                )
                 if like is None:
                     descriptors.put_new(parent, temporary, parent, name)
                 else:
@@ -211,6 +226,13 @@ class Workspace:
                 raise
             descriptors.sync_directory(parent)
         return Landed(hashlib.sha256(data).hexdigest(), like is not None and like.st_nlink > 1)
+
+    def check_replaceable(self, path: ResolvedPath, *, like: os.stat_result) -> None:
+        """Raise the `Failure` that replacing or deleting the file that `like` describes would end in, if any
+        can be told beforehand."""
+        _refuse_denied(path)
+        with self._explained(path), descriptors.directory(os.path.dirname(path.canonical)) as parent:
+            _check_replaceable(path, parent, _last(path), like)
 
     def delete(self, path: ResolvedPath, *, like: os.stat_result) -> None:
         """Delete the regular file that `like` describes. Raises `Failure` as `write` does."""
@@ -237,6 +259,24 @@ class Workspace:
             descriptors.put_new(source, _last(path), target, _last(to))
             descriptors.sync_directory(target)
             descriptors.sync_directory(source)
+
+    def remove_directory(self, path: ResolvedPath) -> bool:
+        """Remove a directory that is empty; False where it is not, or is not there.
+
+        Raises `Failure` as `open` does.
+        """
+        _refuse_denied(path)
+        with self._explained(path), contextlib.suppress(FileNotFoundError):
+            with descriptors.directory(os.path.dirname(path.canonical)) as parent:
+                try:
+                    os.rmdir(_last(path), dir_fd=parent)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        raise
+                    return False
+                descriptors.sync_directory(parent)
+                return True
+        return False
 
     # scratch
 

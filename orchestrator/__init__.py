@@ -8,6 +8,7 @@ delegates    one agent's view of delegation;  driving: the loop plus the hand-ov
 settlement   outcome → TaskResult (pure);  closing: how spans end;  reports: what parents read (pure)
 resume       the plan of a resume (pure);  interruption: what an ended process left open
 feed         stored first, then exported and shown;  approvals: the queue of permission requests
+inbox        answers and orders of other processes;  preflight: what could still ask, before a run (pure)
 settings     one frozen value, read once;  store/: durability;  cli/: people
 """
 

@@ -18,8 +18,10 @@ from agents.ports import Approver
 from agents.rules.permission_rules import Rule
 from agents.rules.permissions import Policy, effective_mode
 from agents.rules.recovery import RecoveryBook
+from agents.rules.tool_search import ToolCard
 from agents.snapshots import SnapshotStore
 from agents.spec import AgentSpec, OperatingMode, PermissionMode
+from agents.tools.active import SEARCH, ActiveTools
 from agents.tools.base import Tool
 from agents.tools.environment import child_environment
 from agents.workspace import Workspace
@@ -28,10 +30,13 @@ from orchestrator.feed import Feed
 from orchestrator.store.base import Store
 from orchestrator.task import DELEGATE_TURNS
 from telemetry import attributes as names
+from telemetry.facts import agent_facts
 from telemetry.spans import Span, traceparent
 
-PLAN_TOOLS = ("Read", "Glob", "Grep", "Bash")
 TASK_FAMILY = ("Task", "TaskWait", "TaskList", "TaskStop")
+CORE_TOOLS = frozenset({"Read", "Write", "Edit", "Bash", SEARCH, *TASK_FAMILY})
+"""What the main agent's requests carry from the start of a prompt; the rest is activated on demand."""
+PLAN_TOOLS = ("Read", "Glob", "Grep", "Bash")
 
 
 @attrs.define
@@ -67,6 +72,8 @@ class Assembly:
     """PATH entries that only the login shell has."""
     capture_content: bool
     service_of: Callable[[str], str]
+    defer_tools: bool = True
+    """Whether the main agent activates all but the core tools on demand."""
     recovery: RecoveryBook = attrs.field(factory=RecoveryBook)
     locks: PathLocks = attrs.field(factory=PathLocks)
 
@@ -76,18 +83,17 @@ class Assembly:
 
     def agent_attributes(self, ref: AgentRef, spec: AgentSpec, model: Model) -> dict[str, object]:
         """What an `invoke_agent` span says from its start."""
-        return {
-            names.OPERATION: "invoke_agent",
-            names.PROVIDER: model.provider,
-            names.REQUEST_MODEL: model_part(model.name),
-            names.AGENT_NAME: spec.name,
-            names.AGENT_ID: ref.id,
-            names.AGENT_DESCRIPTION: spec.description if spec.source == "built-in" else None,
-            names.CONVERSATION: self.session_id,
-            names.AGENT_LABEL: ref.label,
-            names.AGENT_DEPTH: ref.depth,
-            names.OWNER: ref.id,
-        }
+        facts = agent_facts(
+            session_id=self.session_id,
+            owner=ref.id,
+            name=spec.name,
+            label=ref.label,
+            depth=ref.depth,
+            provider=model.provider,
+            model=model_part(model.name),
+        )
+        description = spec.description if spec.source == "built-in" else None
+        return {**facts, names.AGENT_DESCRIPTION: description}
 
     def agent(
         self,
@@ -104,14 +110,18 @@ class Assembly:
         """One agent, ready to run. `chain_labels` are the agents above it."""
         emitter = Emitter(self.feed, self.session_id, turn_id, ref, task_id)
         tools = self._tools_of(spec, ref.depth)
+        deferred = self._deferred(tools, ref.depth)
+        if deferred:
+            tools[SEARCH] = self.tools[SEARCH]
         tally = Tally()
         return Agent(
             spec=spec,
             ref=ref,
             owner=ref.id,
             model=model,
-            system=self._system(spec, ref, tuple(tools)),
+            system=self._system(spec, ref, tuple(tools), deferred),
             tools=tools,
+            active=ActiveTools(tuple(tools), deferred),
             gate=Gate(
                 policy=lambda: self._policy(spec),
                 workspace=self.workspace,
@@ -148,13 +158,24 @@ class Assembly:
             chosen.update({name: self.tools[name] for name in TASK_FAMILY})
         return chosen
 
-    def _system(self, spec: AgentSpec, ref: AgentRef, tools: tuple[str, ...]) -> str:
+    def _deferred(self, tools: Mapping[str, Tool], depth: int) -> tuple[ToolCard, ...]:
+        """What the main agent activates on demand; nothing while planning, and nothing of a delegate's."""
+        if depth > 0 or not self.defer_tools or self.modes.operating is OperatingMode.PLAN:
+            return ()
+        return tuple(
+            ToolCard(tool.name, tool.description) for tool in tools.values() if tool.name not in CORE_TOOLS
+        )
+
+    def _system(
+        self, spec: AgentSpec, ref: AgentRef, tools: tuple[str, ...], deferred: tuple[ToolCard, ...]
+    ) -> str:
         return system_prompt(
             spec,
             label=ref.label,
             tools=tools,
             delegates=tuple(self.specs.values()),
-            has_tool_search=False,
+            has_tool_search=bool(deferred),
+            on_demand=deferred,
             workspace=str(self.workspace.root),
             scratch=str(self.workspace.scratch),
         )

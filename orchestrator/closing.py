@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from agents.agent import Agent
 from agents.errors import ToolError
-from agents.events import RecoveryKey
+from agents.events import RecoveryKey, ResumedTrace
 from agents.exchange import usage_attributes
 from agents.results import TaskResult, Waits
 from agents.rules.recovery import RecoveryBook
 from telemetry import attributes as names
+from telemetry.facts import resume_facts
 from telemetry.records import SpanRecord, SpanRef
 from telemetry.spans import Span
 
@@ -20,6 +21,14 @@ def set_status(span: Span, status: str, error: ToolError | None) -> None:
     if status in ERROR_STATUSES:
         code = "INTERNAL" if error is None else error.code.value
         span.set_error(code, f"{status}: {code}")
+
+
+def refer_to_resumed(span: Span, resumed: ResumedTrace) -> None:
+    """Link a turn's root to the earlier turn's. Within one trace (both began below the same outer span) only
+    in attributes: viewers take a root's link into its own trace for its parent."""
+    span.set_attributes(resume_facts(resumed.trace_id, resumed.attempt, resumed.reason))
+    if resumed.trace_id != span.trace_id:
+        span.add_link(SpanRef(resumed.trace_id, resumed.span_id), {names.LINK_KIND: "resumes"})
 
 
 def wait_attributes(waits: Waits) -> dict[str, int]:
@@ -63,7 +72,7 @@ def close_agent_span(
             **wait_attributes(tally.waits),
         }
     )
-    _point_to_origin(span, tally.error_span)
+    _point_to_origin(span, tally.error_span, error)
     set_status(span, status, error)
     return span.end(at_ns)
 
@@ -75,7 +84,7 @@ def close_task_span(
     if span is None:
         return None
     span.set_attributes({names.TASK_STATUS: result.status, names.TOOL_OUTCOME: _tool_outcome(result)})
-    _point_to_origin(span, origin)
+    _point_to_origin(span, origin, result.error)
     set_status(span, result.status, result.error)
     return span.end(at_ns)
 
@@ -91,7 +100,8 @@ def _tool_outcome(result: TaskResult) -> str:
     return "ok" if result.status == "completed" else "cancelled"
 
 
-def _point_to_origin(span: Span, origin: SpanRef | None) -> None:
-    if origin is not None:
+def _point_to_origin(span: Span, origin: SpanRef | None, error: ToolError | None) -> None:
+    """Where the run's error arose, if it ended by one: an error that it recovered from is no origin."""
+    if origin is not None and error is not None:
         span.set_attributes({names.ORIGIN_SPAN: origin.span_id})
         span.add_link(origin, {names.LINK_KIND: "origin"})

@@ -374,6 +374,7 @@ KEYS: tuple[Key, ...] = (
     Key("data_dir", _path),
     Key("trace_file", _path),
     Key("trace_services", _choice("agents", "one"), "agents"),
+    Key("trace_model_requests", _switch, False),
     Key("otlp_endpoint", _text),
     Key("jaeger_url", _text, DEFAULT_JAEGER),
     Key("model_aliases", _aliases, {}),

@@ -90,6 +90,8 @@ class Order:
     history: tuple[Message, ...] = ()
     """The chain's stored conversation, when the run continues one."""
     continues: Run | None = None
+    nested: tuple[Order, ...] = ()
+    """Chains of its own delegates that are continued first, inside the run."""
     task_span: Span | None = None
     """The Task tool's span; None where a person resumed the task."""
 
@@ -124,6 +126,8 @@ class Crew:
         run.result = row.result
         run.delivered = row.delivered
         run.settled.set()
+        if row.resumes in self._runs:
+            self._runs[row.resumes].delivered = True  # this run's result takes its place
         self.add(run)
         return run
 

@@ -48,7 +48,10 @@ class Desk:
     async def continuation(
         self, run: Run, *, agent: str | None, prompt: str, description: str, by_person: bool
     ) -> Order | ToolError:
-        """The next run of `run`'s chain. `run` is the chain's last one."""
+        """The next run of `run`'s chain. `run` is the chain's last one.
+
+        What that one died with before it was told goes in front of `prompt`.
+        """
         refusal = _refusal(run, agent, by_person)
         if refusal is not None:
             return refusal
@@ -66,14 +69,28 @@ class Desk:
         chosen = self._model(row.model)
         if isinstance(chosen, ToolError):
             return chosen
+        unsaid = "" if await self.store.messages(self.session_id, [run.task_id]) else row.prompt
         return Order(
             spec=spec,
             model=chosen,
-            prompt=continuation_prompt(run, prompt),
+            prompt=continuation_prompt(run, "\n\n".join(part for part in (unsaid, prompt) if part)),
             description=description or run.description,
             history=history,
             continues=run,
         )
+
+    async def restart(self, run: Run, prompt: str) -> Order | ToolError:
+        """The next run of a chain whose only run ended before its model had answered: from its brief again."""
+        spec = self.specs.get(run.agent_name)
+        if spec is None:
+            return self._unknown_agent(run.agent_name)
+        row = await self.store.task(run.task_id)
+        assert row is not None
+        chosen = self._model(row.model)
+        if isinstance(chosen, ToolError):
+            return chosen
+        brief = "\n\n".join(part for part in (row.prompt, prompt) if part)
+        return Order(spec=spec, model=chosen, prompt=brief, description=run.description, continues=run)
 
     def _model(self, name: str | None) -> Model | ToolError:
         if name is None or name == self.main_model.name:

@@ -1,19 +1,22 @@
-"""`drive`: run an agent until it has ended and has been given every report of its delegates."""
+"""`begin` and `drive`: an agent is told what it is to do and has not been told yet, then runs to its end."""
 
 from __future__ import annotations
 
 import logging
 import traceback
 import uuid
+from collections.abc import Collection
 
 from agents.agent import Agent, Transcript
 from agents.errors import ErrorCode, Failure, ToolError
-from agents.events import ResultsDelivered
+from agents.events import AnyPayload, EffectsTold, ResultsDelivered
 from agents.loop import run_agent
 from agents.messages import Message, Text
 from agents.outcome import AgentOutcome, Ending
 from orchestrator.delegates import Delegates
 from orchestrator.reports import hand_over_text
+from orchestrator.telling import Untold, told_text
+from telemetry import attributes as names
 from telemetry.spans import leaf_exceptions
 
 log = logging.getLogger("orchestrator")
@@ -30,11 +33,39 @@ STORE_CODES = frozenset(
 """Failures of the ground everything stands on: no run can settle on them, so they leave it."""
 
 
+async def begin(
+    transcript: Transcript, delegates: Delegates, untold: Untold, owners: Collection[str], prompt: str
+) -> None:
+    """Open the run's conversation with `prompt`, behind what the agent is still to be told: the results of
+    its delegates that it was not given, and the open effects of `owners`, its earlier runs. Waits for
+    delegates that run. The message and the notes that it was told are stored together.
+    """
+    results = await delegates.undelivered()
+    effects = untold.of(owners)
+    task_ids = tuple(result.task_id for result in results)
+    also: list[AnyPayload] = []
+    if results:
+        also.append(ResultsDelivered(task_ids=task_ids))
+    if effects:
+        also.append(EffectsTold(effect_ids=tuple(effect.effect_id for effect in effects)))
+    news = hand_over_text(results) if results else ""
+    await transcript.append(user_message(news, told_text(effects), prompt), *also)
+    delegates.delivered(task_ids)
+    untold.told(effects)
+
+
+def user_message(*texts: str) -> Message:
+    """A user message of one text part each."""
+    return Message(
+        id=f"msg-{uuid.uuid4().hex[:12]}", role="user", parts=tuple(Text(text=text) for text in texts if text)
+    )
+
+
 async def drive(agent: Agent, transcript: Transcript, delegates: Delegates) -> AgentOutcome:
     """The agent's outcome for everything that can happen in its work; only store failures are raised.
 
-    While its loop has ended normally and delegates still run, or have results it was not given, the agent's work
-    stays open: it waits for them, is handed the reports, and judges.
+    While its loop has ended normally and delegates still run, or have results it was not given, the agent's
+    work stays open: it waits for them, is handed the reports, and judges.
     """
     try:
         while True:
@@ -45,10 +76,8 @@ async def drive(agent: Agent, transcript: Transcript, delegates: Delegates) -> A
             results = await delegates.undelivered()
             if not results:
                 return outcome
-            handed = Message(
-                id=f"msg-{uuid.uuid4().hex[:12]}", role="user", parts=(Text(text=hand_over_text(results)),)
-            )
             task_ids = tuple(result.task_id for result in results)
+            handed = user_message(hand_over_text(results))
             await transcript.append(handed, ResultsDelivered(task_ids=task_ids))
             delegates.delivered(task_ids)
     except Exception as error:
@@ -73,12 +102,12 @@ def _internal(agent: Agent, error: Exception) -> ToolError:
     log.error("incident %s in %s: %s", incident, agent.ref.label, "".join(traceback.format_exception(error)))
     leaf = next(leaf_exceptions(error))
     agent.span.add_event(
-        "exception", {"exception.type": type(leaf).__qualname__, "orchestrator.incident": incident}
+        names.EXCEPTION, {names.EXCEPTION_TYPE: type(leaf).__qualname__, names.INCIDENT: incident}
     )
     return ToolError(
         code=ErrorCode.INTERNAL,
-        message=f"The run ended by a fault of the orchestrator (incident {incident}; the log has the details). "
-        f"Resume it to go on.",
+        message=f"The run ended by a fault of the orchestrator (incident {incident}; the log has details)."
+        f" Resume it to go on.",
         details={"incident": incident},
         retriable=True,
     )

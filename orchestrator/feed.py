@@ -9,20 +9,25 @@ from contextlib import asynccontextmanager
 import trio
 
 from agents.events import Event, RunSettled
+from orchestrator.sending import Sending
 from orchestrator.store.base import Store
-from telemetry.export import SpanExport
 
 
 class Feed:
     """Implements `EventSink` on a store. One per session."""
 
-    def __init__(self, store: Store, session_id: str, export: SpanExport) -> None:
+    def __init__(self, store: Store, session_id: str, sending: Sending) -> None:
         self._store = store
         self._session_id = session_id
-        self._export = export
+        self._sending = sending
         self._subscribers: set[trio.MemorySendChannel[Event]] = set()
         self._at_settlement: dict[str, Callable[[], None]] = {}
         store.listen(self._committed)
+
+    @property
+    def trace_targets(self) -> tuple[str, ...]:
+        """Every place that spans go to."""
+        return self._sending.targets
 
     async def emit(self, events: Sequence[Event]) -> tuple[Event, ...]:
         return await self._store.append(events)
@@ -57,7 +62,7 @@ class Feed:
         for event in mine:
             if isinstance(event.payload, RunSettled):
                 self._at_settlement.pop(event.payload.owner, lambda: None)()
-        self._export.export([event.span for event in mine if event.span is not None])
+        self._sending.committed(mine)
         for event in mine:
             if event.payload.PRINTED:
                 self._publish(event)

@@ -94,7 +94,11 @@ async def open_settings(
         settings = settings if row is None else _as_stored(settings, row)
         _check(settings)
         models = await stack.enter_async_context(
-            open_models(settings.environment, base_url=settings.base_url)
+            open_models(
+                settings.environment,
+                base_url=settings.base_url,
+                trace_requests=settings.trace_model_requests,
+            )
         )
         model = extras.model or models.resolve(settings.model)
         telemetry = TelemetrySettings.from_environment(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from agents.errors import ErrorCode, ToolError
+from agents.events import MessageAppended
 from orchestrator.resume import ChainFact, PlannedChain, ResumePlan, plan_resume
-from orchestrator.store.base import Store, TaskRow
+from orchestrator.store.base import Store, TaskRow, TurnRow
 from orchestrator.store.leases import locked
 from orchestrator.task import RUNNING
 from orchestrator.telling import read_untold
@@ -30,6 +31,7 @@ async def plan_stored(store: Store, session_id: str, prompt: str, *, failed: boo
     return plan_resume(
         status=status,
         error_code=code,
+        unsaid=await _unsaid(store, turns[-1]) if status == INTERRUPTED else "",
         chains=list((await _facts(store, session_id)).values()),
         open_effects=[effect.text for effect in await read_untold(store, session_id)],
         prompt=prompt,
@@ -50,6 +52,15 @@ async def plan_stored_task(store: Store, row: TaskRow, prompt: str) -> PlannedCh
     inside = f" in {', '.join(fact.was_in)}" if fact.was_in else ""
     why = f"{fact.status}{code}{inside}: goes on after its last complete model turn"
     return PlannedChain(fact.task_id, fact.label, fact.status, "continue", why)
+
+
+async def _unsaid(store: Store, turn: TurnRow) -> str:
+    """The prompt of an interrupted turn, where the process died before its agent was told."""
+    for event in await store.events(turn.session_id):
+        of_turn = event.turn_id == turn.turn_id and event.task_id is None
+        if of_turn and isinstance(event.payload, MessageAppended) and event.payload.message.role == "user":
+            return ""
+    return turn.prompt
 
 
 async def _facts(store: Store, session_id: str) -> dict[str, ChainFact]:

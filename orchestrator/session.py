@@ -10,19 +10,22 @@ import attrs
 import trio
 
 from agents.errors import ErrorCode, Failure, ToolError, failure
-from agents.events import AnyPayload, Event, SessionChanged, SessionStarted, timestamp
+from agents.events import AnyPayload, Event, ResumedTrace, SessionChanged, SessionStarted, timestamp
 from agents.messages import Message
 from agents.models.base import Model
 from agents.spec import AgentSpec, OperatingMode, PermissionMode
 from orchestrator.approvals import Approvals
 from orchestrator.assembly import Assembly
 from orchestrator.crew import Crew, Order, Run
-from orchestrator.resume import ChainFact, ResumePlan, plan_resume
+from orchestrator.planning import plan_stored
+from orchestrator.resume import UNSETTLED, PlannedChain, ResumePlan
 from orchestrator.settings import Settings
 from orchestrator.store.base import Store, TurnRow
 from orchestrator.supervisor import Supervisor
 from orchestrator.turn import MainTurn, TaskTurn, Turn, TurnOutcome
+from telemetry.attributes import RESUME_ATTEMPT
 from telemetry.records import SpanRef
+from telemetry.spans import instance_id
 
 
 @attrs.define(eq=False)
@@ -60,17 +63,7 @@ class Session:
 
     async def plan(self, prompt: str = "", *, failed: bool = False) -> ResumePlan | ToolError:
         """What `resume` would do now."""
-        turns = await self.store.turns(self.id)
-        newest = _newest_main_turn(turns)
-        effects = await self.store.effects(self.id, only_open=True)
-        return plan_resume(
-            status="completed" if newest is None else newest.status,
-            error_code=None if newest is None else newest.error_code,
-            chains=[await self._chain_fact(run) for run in self._chain_ends()],
-            open_effects=[f"{row.intent.kind} {row.intent.target}" for row in effects],
-            prompt=prompt,
-            failed=failed,
-        )
+        return await plan_stored(self.store, self.id, prompt, failed=failed)
 
     async def resume(self, prompt: str = "", *, failed: bool = False) -> TurnOutcome:
         """Continue the session's conversation.
@@ -80,9 +73,7 @@ class Session:
         plan = await self.plan(prompt, failed=failed)
         if isinstance(plan, ToolError):
             raise Failure(plan)
-        orders = [
-            await self._order(chain.task_id, "", fresh=chain.action == "restart") for chain in plan.to_run
-        ]
+        orders = [await self._order(chain, "", plan.to_run) for chain in plan.to_run if chain.parent is None]
         return await self._main_turn(plan.prompt, orders=orders, resuming=True)
 
     async def resume_task(self, name: str, prompt: str = "") -> TurnOutcome:
@@ -103,7 +94,7 @@ class Session:
                 f"{last.label} is completed, so there is nothing to continue. "
                 "Give a prompt to go on with it.",
             )
-        order = await self._order(last.task_id, prompt)
+        order = await self._order_alone(last, prompt)
         async with self._idle:
             turn = TaskTurn(
                 assembly=self.assembly,
@@ -113,7 +104,7 @@ class Session:
                 prompt=prompt or order.prompt,
                 parent=self.inbound,
                 resumes_task=last.task_id,
-                link=await self._root_of(last),
+                resumes=await self._resumed_run(last),
                 order=order,
             )
             return await self._play(turn)
@@ -141,6 +132,7 @@ class Session:
             main_agent=settings.agent,
             base_url=settings.base_url,
             trace_target=trace_target,
+            instance_id=instance_id(),
         )
         await self._tell(started)
 
@@ -181,7 +173,6 @@ class Session:
         async with self._idle:
             turns = await self.store.turns(self.id)
             newest = _newest_main_turn(turns)
-            link = _root(newest) if resuming and newest is not None else None
             turn = MainTurn(
                 assembly=self.assembly,
                 supervisor=self.supervisor,
@@ -189,7 +180,7 @@ class Session:
                 index=len(turns),
                 prompt=prompt,
                 parent=self.inbound,
-                link=link,
+                resumes=await self._resumed_turn(newest) if resuming else None,
                 spec=self.main_spec,
                 model=self.main_model,
                 history=await self._history(),
@@ -212,39 +203,45 @@ class Session:
     async def _next_index(self) -> int:
         return len(await self.store.turns(self.id))
 
-    async def _order(self, task_id: str, prompt: str, *, fresh: bool = False) -> Order:
-        run = self.crew.find(task_id)
+    async def _order(self, chain: PlannedChain, prompt: str, planned: Sequence[PlannedChain]) -> Order:
+        """The next run of a chain, and inside it those of `planned` that its delegate had delegated."""
+        run = self.crew.find(chain.task_id)
         assert run is not None
-        ordered = await self.supervisor.desk.continuation(
-            run, agent=None, prompt=prompt, description="", by_person=True
-        )
+        desk = self.supervisor.desk
+        if chain.action == "restart" and run.resumes is None:
+            ordered = await desk.restart(run, prompt)
+        else:
+            ordered = await desk.continuation(run, agent=None, prompt=prompt, description="", by_person=True)
         if isinstance(ordered, ToolError):
             raise Failure(ordered)
-        if fresh:
-            row = await self.store.task(task_id)
-            assert row is not None
-            return attrs.evolve(ordered, history=(), prompt=row.prompt)
-        return ordered
+        below = [await self._order(one, "", planned) for one in planned if one.parent == chain.task_id]
+        return attrs.evolve(ordered, nested=tuple(below))
 
-    def _chain_ends(self) -> list[Run]:
-        ends = {run.chain_id: run for run in self.crew.all}
-        return list(ends.values())
+    async def _order_alone(self, run: Run, prompt: str) -> Order:
+        """The next run of one chain, whatever became of others; what it had delegated goes on inside it."""
+        plan = await plan_stored(self.store, self.id, "Continue.", failed=True)
+        assert not isinstance(plan, ToolError)  # there is a prompt
+        chain = next(one for one in plan.chains if one.task_id == run.task_id)
+        return await self._order(chain, prompt, [one for one in plan.to_run if one.status in UNSETTLED])
 
-    async def _chain_fact(self, run: Run) -> ChainFact:
-        task_ids = [earlier.task_id for earlier in self.crew.chain(run.chain_id)]
-        messages = await self.store.messages(self.id, task_ids)
-        return ChainFact(
-            task_id=run.task_id,
-            label=run.label,
-            status=run.status,
-            error_code=run.result.error.code.value if run.result and run.result.error else None,
-            has_model_turn=any(message.role == "assistant" for message in messages),
-        )
-
-    async def _root_of(self, run: Run) -> SpanRef | None:
+    async def _resumed_run(self, run: Run) -> ResumedTrace | None:
+        """The turn of a chain's last run, as the next one's trace refers to it."""
         row = await self.store.task(run.task_id)
         turns = await self.store.turns(self.id)
-        return next((_root(turn) for turn in turns if row is not None and turn.turn_id == row.turn_id), None)
+        turn = next((turn for turn in turns if row is not None and turn.turn_id == row.turn_id), None)
+        error = None if run.result is None else run.result.error
+        reason = run.status if error is None else error.code.value
+        return _resumed(turn, 1 + len(self.crew.chain(run.chain_id)), reason)
+
+    async def _resumed_turn(self, turn: TurnRow | None) -> ResumedTrace | None:
+        """The newest turn, as the trace of its resume refers to it. What was completed is not tried again."""
+        if turn is None:
+            return None
+        spans = await self.store.spans(self.id, turn.trace_id)
+        attempts = [span.attributes.get(RESUME_ATTEMPT) for span in spans if span.span_id == turn.span_id]
+        before = next((number for number in attempts if isinstance(number, int)), 1)
+        attempt = 1 if turn.status == "completed" else before + 1
+        return _resumed(turn, attempt, turn.error_code or turn.status)
 
 
 def wider_definitions(specs: Iterable[AgentSpec], mode: PermissionMode) -> tuple[str, ...]:
@@ -265,10 +262,10 @@ def _newest_main_turn(turns: Sequence[TurnRow]) -> TurnRow | None:
     return main[-1] if main else None
 
 
-def _root(turn: TurnRow) -> SpanRef | None:
-    if turn.trace_id is None or turn.span_id is None:
+def _resumed(turn: TurnRow | None, attempt: int, reason: str) -> ResumedTrace | None:
+    if turn is None or turn.trace_id is None or turn.span_id is None:
         return None
-    return SpanRef(turn.trace_id, turn.span_id)
+    return ResumedTrace(trace_id=turn.trace_id, span_id=turn.span_id, attempt=attempt, reason=reason)
 
 
 def _now() -> str:

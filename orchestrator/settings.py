@@ -53,6 +53,8 @@ class Settings:
     trace_file: Path | None = None
     trace_services: str = "agents"
     """`agents`: one service per definition; `one`: everything in one."""
+    trace_model_requests: bool = False
+    """Whether requests to a provider carry the model call's span as `traceparent`."""
     home: Path = attrs.field(factory=Path.home)
     environment: Mapping[str, str] = attrs.field(factory=lambda: dict(os.environ), repr=False)
     model_aliases: Mapping[str, str] = attrs.field(factory=dict)

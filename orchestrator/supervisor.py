@@ -1,7 +1,7 @@
 """One delegate run's life: work under its own scope and deadline, then settle, exactly once.
 
-A run's coroutine turns everything that goes wrong in its own work into a result. Only cancellation and a failure
-of settlement or store leave it.
+A run's coroutine turns everything that goes wrong in its own work into a result. Only cancellation and a
+failure of settlement or store leave it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from agents.events import (
     TaskFinished,
     TaskStartedEvent,
 )
-from agents.messages import Message, Text
 from agents.outcome import AgentOutcome, Ending
 from agents.results import TaskResult
 from agents.rules.recovery import RecoveryBook
@@ -37,10 +36,12 @@ from orchestrator.closing import (
 from orchestrator.crew import Crew, Order, Run
 from orchestrator.delegates import Delegates
 from orchestrator.desk import Desk
-from orchestrator.driving import drive
+from orchestrator.driving import begin, drive
 from orchestrator.settlement import RunFacts, settle
 from orchestrator.task import DELEGATE_SECONDS
+from orchestrator.telling import Untold
 from telemetry import attributes as names
+from telemetry.facts import task_facts
 from telemetry.records import SpanRef
 from telemetry.spans import Span, start_span
 
@@ -54,6 +55,8 @@ class Supervisor:
     recovery: RecoveryBook
     desk: Desk
     max_delegates: int
+    untold: Untold = attrs.field(factory=Untold)
+    """Open effects of an earlier process that their agents are yet to be told of."""
 
     async def launch(
         self,
@@ -130,12 +133,10 @@ class _Supervised:
         run.agent = self.agent
 
     def _ids(self) -> dict[str, object]:
-        return {
-            names.TASK_ID: self.run.task_id,
-            names.RUN_ID: self.run.run_id,
-            names.CHAIN_ID: self.run.chain_id,
-            names.RESUME_OF_TASK: self.run.resumes,
-        }
+        run = self.run
+        return dict(
+            task_facts(task_id=run.task_id, run_id=run.run_id, chain_id=run.chain_id, resumes=run.resumes)
+        )
 
     def _labels_above(self) -> tuple[str, ...]:
         labels: list[str] = []
@@ -181,9 +182,7 @@ class _Supervised:
         with self.run.scope, trio.move_on_after(seconds) as clock:
             async with trio.open_nursery() as nursery:  # its own delegates: it settles after them
                 delegates = self._delegates(nursery)
-                if "Task" in self.agent.tools:
-                    self.agent.delegator = delegates
-                await self._begin()
+                await self._begin(delegates)
                 outcome = await drive(self.agent, self.transcript, delegates)
         if self.run.scope.cancelled_caught:
             return self._outcome(self.run.ending or Ending.STOPPED)
@@ -203,12 +202,28 @@ class _Supervised:
             mine=lambda other: other.parent_owner in {r.run_id for r in supervisor.crew.chain(run.chain_id)},
         )
 
-    async def _begin(self) -> None:
+    async def _begin(self, delegates: Delegates) -> None:
+        supervisor, run = self.supervisor, self.run
         started = AgentStarted(
-            name=self.order.spec.name, model=self.order.model.name, tools=tuple(self.agent.tools)
+            name=self.order.spec.name,
+            model=self.order.model.name,
+            tools=tuple(self.agent.tools),
+            provider=self.order.model.provider,
         )
         await self.agent.emitter.emit(started, self.span)
-        await self.transcript.append(user_message(self.order.prompt))
+        if "Task" in self.agent.tools:
+            self.agent.delegator = delegates
+            for order in self.order.nested:
+                await supervisor.launch(
+                    order,
+                    parent_owner=run.run_id,
+                    depth=run.depth + 1,
+                    turn_id=self.turn_id,
+                    parent=self.span.ref,
+                    nursery=delegates.nursery,
+                )
+        owners = {earlier.run_id for earlier in supervisor.crew.chain(run.chain_id)}
+        await begin(self.transcript, delegates, supervisor.untold, owners, self.order.prompt)
 
     def _outcome(self, ending: Ending, error: ToolError | None = None) -> AgentOutcome:
         return self.agent.outcome(ending, self.transcript.last_text, error)
@@ -275,13 +290,6 @@ class _Supervised:
             result=result,
             resumes=run.resumes,
         )
-
-
-def user_message(*texts: str) -> Message:
-    """A user message of one text part each."""
-    return Message(
-        id=f"msg-{uuid.uuid4().hex[:12]}", role="user", parts=tuple(Text(text=text) for text in texts if text)
-    )
 
 
 def _time_limit(seconds: float) -> ToolError:

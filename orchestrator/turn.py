@@ -16,10 +16,9 @@ from agents.events import (
     AgentFinished,
     AgentRef,
     AgentStarted,
-    AnyPayload,
     Event,
     RecoveryReleased,
-    ResultsDelivered,
+    ResumedTrace,
     RunSettled,
     TurnFinished,
     TurnStarted,
@@ -33,14 +32,20 @@ from agents.results import FileChange, TaskResult, TaskStatus, Waits
 from agents.shielding import shielded
 from agents.spec import AgentSpec
 from orchestrator.assembly import Assembly
-from orchestrator.closing import close_agent_span, released_keys, set_status, wait_attributes
+from orchestrator.closing import (
+    close_agent_span,
+    refer_to_resumed,
+    released_keys,
+    set_status,
+    wait_attributes,
+)
 from orchestrator.crew import Order, Run
 from orchestrator.delegates import Delegates
-from orchestrator.driving import drive
-from orchestrator.reports import hand_over_text
+from orchestrator.driving import begin, drive
 from orchestrator.settlement import judge, total_changes, total_usage
-from orchestrator.supervisor import Supervisor, user_message
+from orchestrator.supervisor import Supervisor
 from telemetry import attributes as names
+from telemetry.facts import turn_facts
 from telemetry.records import SpanRef
 from telemetry.spans import Span, start_span
 
@@ -108,8 +113,8 @@ class Turn:
     parent: SpanRef | None = None
     """An inbound trace context, in headless runs."""
     resumes_task: str | None = None
-    link: SpanRef | None = None
-    """The earlier turn's root that this one resumes."""
+    resumes: ResumedTrace | None = None
+    """The earlier turn that this one resumes."""
     turn_id: str = attrs.field(factory=lambda: f"turn-{uuid.uuid4().hex[:12]}")
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     span: Span = attrs.field(init=False)
@@ -118,20 +123,16 @@ class Turn:
     def __attrs_post_init__(self) -> None:
         self.span = start_span(
             names.TURN_SPAN,
-            {
-                names.OPERATION: "invoke_workflow",
-                names.WORKFLOW_NAME: "turn",
-                names.SESSION: self.assembly.session_id,
-                names.CONVERSATION: self.assembly.session_id,
-                names.TURN_ID: self.turn_id,
-                names.TURN_INDEX: self.index,
-                names.RESUME_OF_TASK: self.resumes_task,
-            },
+            turn_facts(
+                session_id=self.assembly.session_id,
+                turn_id=self.turn_id,
+                index=self.index,
+                resumes_task=self.resumes_task,
+            ),
             parent=self.parent,
         )
-        if self.link is not None:
-            self.span.add_link(self.link, {names.LINK_KIND: "resumes"})
-            self.span.set_attributes({names.RESUME_OF_TRACE: self.link.trace_id})
+        if self.resumes is not None:
+            refer_to_resumed(self.span, self.resumes)
         self.emitter = Emitter(self.assembly.feed, self.assembly.session_id, self.turn_id, self.ref)
 
     @property
@@ -144,8 +145,15 @@ class Turn:
 
     async def begin(self) -> None:
         """`turn.started` is on disk before anything runs."""
-        started = TurnStarted(prompt=self.prompt, index=self.index, resumes_task=self.resumes_task)
-        await self.emitter.emit(started, self.span)
+        started = TurnStarted(
+            prompt=self.prompt,
+            index=self.index,
+            resumes_task=self.resumes_task,
+            resumes_trace=self.resumes,
+            trace_targets=self.assembly.feed.trace_targets,
+        )
+        with shielded("The start of a turn"):  # a stored turn is always settled, too
+            await self.emitter.emit(started, self.span)
 
     def stop(self) -> None:
         """End the turn: its agent is `stopped`, its delegates `aborted`."""
@@ -153,7 +161,7 @@ class Turn:
 
     async def abort_delegates(self) -> None:
         """Cancel what still runs below this turn and wait until it has settled."""
-        running = [run for run in self.supervisor.crew.running]
+        running = self.supervisor.crew.running
         for run in running:
             run.cancel(Ending.ABORTED)
         for run in running:
@@ -173,10 +181,12 @@ class Turn:
         usage = total_usage(Usage() if own is None else own.usage, results)
         files = total_changes(() if own is None else own.files_changed, results)
         waits = self.waits if own is None else own.waits
+        denials = (*(() if own is None else own.denials), *self._denials_below())
         self.span.set_attributes(
             {
                 names.OUTCOME: status,
                 names.FILES_CHANGED: len(files),
+                names.DENIALS: len(denials),
                 **usage_attributes(usage),
                 **wait_attributes(waits),
             }
@@ -189,7 +199,7 @@ class Turn:
             usage=usage,
             duration_ms=round((now - self.span.start_ns) / 1e6),
             waits=waits,
-            denials=(*(() if own is None else own.denials), *self._denials_below()),
+            denials=denials,
             files_changed=files,
         )
 
@@ -260,17 +270,19 @@ class MainTurn(Turn):
         return delegates
 
     async def _drive(self, delegates: Delegates) -> AgentOutcome:
-        started = AgentStarted(name=self.spec.name, model=self.model.name, tools=tuple(self.agent.tools))
+        started = AgentStarted(
+            name=self.spec.name,
+            model=self.model.name,
+            tools=tuple(self.agent.tools),
+            provider=self.model.provider,
+        )
         await self.agent.emitter.emit(started, self.agent.span)
         for order in self.orders:
             await self._continue(order)
-        await delegates.settled()
-        unread = [run for run in delegates.runs if run.result is not None and not run.delivered]
-        news = hand_over_text([run.result for run in unread if run.result is not None]) if unread else ""
-        task_ids = tuple(run.task_id for run in unread)
-        also: tuple[AnyPayload, ...] = (ResultsDelivered(task_ids=task_ids),) if task_ids else ()
-        await self.transcript.append(user_message(news, self.prompt), *also)
-        delegates.delivered(task_ids)
+        untold = self.supervisor.untold
+        delegated = {run.run_id for run in self.supervisor.crew.all}
+        owners = {effect.owner for effect in untold.all} - delegated  # the turns of this conversation
+        await begin(self.transcript, delegates, untold, owners, self.prompt)
         return await drive(self.agent, self.transcript, delegates)
 
     async def _continue(self, order: Order) -> None:

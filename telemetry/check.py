@@ -1,16 +1,47 @@
-"""`check_trace`: what is wrong with a trace, one sentence per problem. Pure."""
+"""`check_trace`: what is wrong with a trace, one sentence per problem. Pure.
+
+Structure: one root (several turns below one outer span may share a trace), no orphan, no circle, ids once,
+everything ended and not before it began, a child not before its parent. Status: ERROR exactly with
+`error.type`; what was denied or cancelled is no error; a Task has the error of its delegate. Content of the
+kinds: a tool call says its outcome, a wait its decision, a wait hangs below the call that waited.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from telemetry.attributes import ERROR_TYPE, PERMISSION_SPAN, TOOL_NAME, TOOL_OUTCOME, TOOL_PREFIX, TURN_SPAN
+from telemetry.attributes import (
+    AGENT_PREFIX,
+    CHAT_PREFIX,
+    ERROR_TYPE,
+    LOCK_SPAN,
+    OUTCOME,
+    PERMISSION_DECISION,
+    PERMISSION_SPAN,
+    PROCESS_DIED,
+    TASK_SPAN,
+    TOOL_NAME,
+    TOOL_OUTCOME,
+    TOOL_PREFIX,
+    TURN_SPAN,
+)
 from telemetry.records import SpanRecord
 from telemetry.tree import SpanTree, build_tree
 
 QUIET_OUTCOMES = frozenset({"denied", "cancelled"})
 """Outcomes of a tool call that are no error of the tool."""
+OUTCOMES = QUIET_OUTCOMES | {"ok", "error"}
+CLOCK_SLACK_NS = 2_000_000
+"""A span rebuilt after a crash knows its start to the millisecond."""
+PLACES = {
+    AGENT_PREFIX: (TURN_SPAN, TASK_SPAN, AGENT_PREFIX),
+    CHAT_PREFIX: (AGENT_PREFIX,),
+    TOOL_PREFIX: (AGENT_PREFIX,),
+    PERMISSION_SPAN: (TOOL_PREFIX,),
+    LOCK_SPAN: (TOOL_PREFIX,),
+}
+"""Beginning of a span's name → beginnings of the names that its parent may have."""
 
 
 def check_trace(records: Iterable[SpanRecord]) -> tuple[str, ...]:
@@ -35,8 +66,10 @@ def _check_one(trace_id: str, records: list[SpanRecord]) -> Iterator[str]:
     yield from _roots(trace_id, tree)
     for span in tree.spans.values():
         yield from _orphan(span, tree)
-        yield from _times(span)
+        yield from _place(span, tree)
+        yield from _times(span, tree)
         yield from _status(span)
+        yield from _kind(span, tree)
 
 
 def _duplicates(records: list[SpanRecord]) -> Iterator[str]:
@@ -50,7 +83,9 @@ def _duplicates(records: list[SpanRecord]) -> Iterator[str]:
 
 
 def _roots(trace_id: str, tree: SpanTree) -> Iterator[str]:
-    roots = [span for span in tree.roots if span.parent_span_id is None or _has_outer_parent(span, tree)]
+    own = [span for span in tree.roots if span.parent_span_id is None]
+    outer = {span.parent_span_id: span for span in tree.roots if _has_outer_parent(span, tree)}
+    roots = [*own, *outer.values()]
     if not roots:
         yield f"trace {trace_id} has no root span; the turn was not ended or its span was not exported."
     elif len(roots) > 1:
@@ -72,24 +107,67 @@ def _has_outer_parent(span: SpanRecord, tree: SpanTree) -> bool:
     )
 
 
-def _times(span: SpanRecord) -> Iterator[str]:
+def _place(span: SpanRecord, tree: SpanTree) -> Iterator[str]:
+    parent = tree.spans.get(span.parent_span_id or "")
+    for prefix, above in PLACES.items():
+        if parent is not None and span.name.startswith(prefix) and not parent.name.startswith(above):
+            yield f"{_name(span)} hangs below {_name(parent)}, where it does not belong."
+
+
+def _times(span: SpanRecord, tree: SpanTree) -> Iterator[str]:
     if span.end_ns <= 0:
         yield f"{_name(span)} has not ended."
     elif span.start_ns <= 0:
         yield f"{_name(span)} has no start."
     elif span.end_ns < span.start_ns:
         yield f"{_name(span)} ends {span.start_ns - span.end_ns} ns before it starts."
+    parent = tree.spans.get(span.parent_span_id or "")
+    if parent is not None and 0 < span.start_ns < parent.start_ns - CLOCK_SLACK_NS:
+        yield f"{_name(span)} starts {parent.start_ns - span.start_ns} ns before its parent {_name(parent)}."
 
 
 def _status(span: SpanRecord) -> Iterator[str]:
     is_error = span.status == "ERROR"
     if is_error and not span.attributes.get(ERROR_TYPE):
         yield f"{_name(span)} is ERROR without {ERROR_TYPE}."
-    if span.name == PERMISSION_SPAN and TOOL_NAME in span.attributes:
-        yield f"{_name(span)} carries {TOOL_NAME}; viewers would draw the wait as a tool."
+    if not is_error and ERROR_TYPE in span.attributes:
+        yield f"{_name(span)} has {ERROR_TYPE} but is not ERROR."
     outcome = span.attributes.get(TOOL_OUTCOME)
     if is_error and span.name.startswith(TOOL_PREFIX) and outcome in QUIET_OUTCOMES:
         yield f"{_name(span)} is ERROR although the call was {outcome}."
+
+
+def _kind(span: SpanRecord, tree: SpanTree) -> Iterator[str]:
+    if span.name == PERMISSION_SPAN:
+        if TOOL_NAME in span.attributes:
+            yield f"{_name(span)} carries {TOOL_NAME}; viewers would draw the wait as a tool."
+        if PERMISSION_DECISION not in span.attributes:
+            yield f"{_name(span)} does not say how it was decided."
+        elif _is_a_loud_decision(span):
+            yield f"{_name(span)} is ERROR although the wait ended by a decision."
+    elif span.name.startswith(TOOL_PREFIX) and span.attributes.get(TOOL_OUTCOME) not in OUTCOMES:
+        yield f"{_name(span)} does not say how the call came out."
+    elif span.name.startswith(AGENT_PREFIX) and OUTCOME not in span.attributes:
+        yield f"{_name(span)} does not say how the run came out."
+    if span.name == TASK_SPAN:
+        yield from _delegate(span, tree)
+
+
+def _is_a_loud_decision(wait: SpanRecord) -> bool:
+    excused = wait.attributes[PERMISSION_DECISION] == "timeout" or wait.status_description == PROCESS_DIED
+    return wait.status == "ERROR" and not excused
+
+
+def _delegate(task: SpanRecord, tree: SpanTree) -> Iterator[str]:
+    """A Task ends with its delegate, and with its delegate's error."""
+    for agent in tree.children(task):
+        if not agent.name.startswith(AGENT_PREFIX):
+            continue
+        theirs, ours = agent.attributes.get(ERROR_TYPE), task.attributes.get(ERROR_TYPE)
+        if theirs != ours:
+            yield f"{_name(task)} says {ours or 'no error'} where {_name(agent)} says {theirs or 'no error'}."
+        if task.end_ns < agent.end_ns:
+            yield f"{_name(task)} ends before its delegate {_name(agent)}."
 
 
 def _name(span: SpanRecord) -> str:

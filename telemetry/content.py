@@ -28,7 +28,7 @@ def redact(text: str) -> str:
 
 
 def captured(value: Any, capture: bool) -> str | None:
-    """`value` as valid JSON with secrets masked and long parts cut; None when capture is off or it is None."""
+    """`value` as valid JSON, secrets masked and long parts cut; None when capture is off or it is None."""
     if not capture or value is None:
         return None
     plain = _cut(msgspec.to_builtins(value, enc_hook=str))

@@ -1,4 +1,4 @@
-"""The export of ended spans: `open_export` and what it opens. The only module that uses the OTel SDK.
+"""The export of ended spans: `open_export` and what it opens. Beside `metrics` the only user of the OTel SDK.
 
 Never in the way: `SpanExport.export` costs an append to a queue; a thread of our own sends. Leaving
 `open_export` waits at most `CLOSE_SECONDS` for the rest, then a collector that hangs is left to its daemon
@@ -9,9 +9,6 @@ without an endpoint never loads it.
 from __future__ import annotations
 
 import contextlib
-import logging
-import re
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
@@ -19,11 +16,12 @@ from typing import Any
 import attrs
 import msgspec
 import trio
-from opentelemetry import context as otel_context
 from opentelemetry import trace as otel_trace
 
+from telemetry.metrics import LAST_REQUEST_SECONDS, REQUEST_SECONDS, UNREACHABLE, MetricsSink
+from telemetry.quiet import quiet
 from telemetry.records import SpanRecord, clean_record
-from telemetry.settings import TelemetrySettings, without_credentials
+from telemetry.settings import TelemetrySettings, file_target, without_credentials
 from telemetry.tracefile import SCOPE, TraceFileError, TraceFileSink, open_trace_file
 from telemetry.worker import ExportWorker
 
@@ -31,23 +29,8 @@ __all__ = ["SpanExport", "TelemetrySettings", "TraceFileError", "open_export"]
 
 CLOSE_SECONDS = 0.9
 """How long the end of a run may wait for the last spans, in real time."""
-REQUEST_SECONDS = 5.0
-"""Patience with one request, its retries included."""
-LAST_REQUEST_SECONDS = 0.7
-"""The same while closing. Below the SDK's shortest pause before a retry (0.8 s), so that it never pauses."""
 REQUEST_BYTES = 3 * 1024 * 1024
 """Largest request: gRPC gateways and small collectors refuse above 4 MiB."""
-UNREACHABLE = "it could not be reached, refused, or did not answer in time"
-NOISY_LOGGERS = (
-    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-    "opentelemetry.exporter.otlp.proto.http._common",
-    "opentelemetry.exporter.otlp.common.http",
-    "opentelemetry.exporter.otlp.proto.common._internal",
-    "opentelemetry.attributes",
-    "opentelemetry.util.re",
-    "urllib3.connectionpool",
-    "urllib3.util.retry",
-)
 
 
 @attrs.define(eq=False)
@@ -56,6 +39,9 @@ class SpanExport:
 
     settings: TelemetrySettings = attrs.field(factory=TelemetrySettings)
     _workers: tuple[ExportWorker, ...] = ()
+    _metrics: ExportWorker | None = None
+    active_agents: int = attrs.field(default=0, init=False)
+    """How many agents run now, for the metric of that name; whoever starts and ends them counts."""
 
     @property
     def active(self) -> bool:
@@ -64,20 +50,44 @@ class SpanExport:
 
     @property
     def target(self) -> str | None:
-        """Where they go: an endpoint, `file:PATH`, or None."""
+        """Where they go, as it is shown: an endpoint, `file:PATH`, or None."""
         return self.settings.target
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every place they go to."""
+        return tuple(worker.target for worker in self._workers)
 
     @property
     def acknowledged(self) -> int:
         """How many of the records handed in, counted from the first, arrived everywhere without a gap."""
         return min((worker.acknowledged for worker in self._workers), default=0)
 
+    @property
+    def dropped(self) -> int:
+        """How many records were given up so far, all targets together."""
+        return sum(worker.dropped for worker in self._workers)
+
+    def acknowledged_by(self, target: str) -> int:
+        """How many of the records handed in for `target`, counted from the first, arrived without a gap."""
+        return next((worker.acknowledged for worker in self._workers if worker.target == target), 0)
+
     def export(self, records: Sequence[SpanRecord]) -> None:
         """Hand over records whose events are committed, in their order. Never raises or blocks."""
+        for worker in (*self._workers, *(() if self._metrics is None else (self._metrics,))):
+            _put(worker, records)
+
+    def send_again(self, records: Sequence[SpanRecord], target: str) -> None:
+        """Hand over records of an earlier process to one target. Never raises or blocks."""
         for worker in self._workers:
-            # what can fail is the start of a thread; the records then count as lost
-            with contextlib.suppress(Exception):
-                worker.put(records)
+            if worker.target == target:
+                _put(worker, records)
+
+
+def _put(worker: ExportWorker, records: Sequence[SpanRecord]) -> None:
+    # what can fail is the start of a thread; the records then count as lost
+    with contextlib.suppress(Exception):
+        worker.put(records)
 
 
 @contextlib.asynccontextmanager
@@ -86,16 +96,24 @@ async def open_export(
 ) -> AsyncIterator[SpanExport]:
     """Export to the targets of `settings` for the block, then flush and shut down within 1 s.
 
-    `warn` is called at most once, after the shutdown, with one line if spans did not arrive.
+    `warn` is called at most once, after the shutdown, with one line if something did not arrive.
     Raises `TraceFileError` when the trace file cannot be written.
     """
     workers: list[ExportWorker] = []
+    if settings.traces_url is not None:
+        sink = OtlpSink(settings, settings.traces_url)
+        workers.append(ExportWorker(sink, without_credentials(settings.traces_url)))
     if settings.trace_file is not None:
         fd = await trio.to_thread.run_sync(open_trace_file, settings.trace_file)
-        workers.append(ExportWorker(TraceFileSink(fd, settings.resource_of)))
-    if settings.traces_url is not None:
-        workers.append(ExportWorker(OtlpSink(settings, settings.traces_url)))
+        sink_to_file = TraceFileSink(fd, settings.resource_of)
+        workers.append(ExportWorker(sink_to_file, file_target(settings.trace_file)))
     export = SpanExport(settings, tuple(workers))
+    if settings.metrics_url is not None:
+        counting = MetricsSink(
+            settings, dropped=lambda: export.dropped, active_agents=lambda: export.active_agents
+        )
+        export._metrics = ExportWorker(counting)
+        workers.append(export._metrics)
     try:
         yield export
     finally:
@@ -121,22 +139,10 @@ def _join(workers: Sequence[ExportWorker], deadline: float) -> None:
 
 
 def _tell(workers: Sequence[ExportWorker], warn: Callable[[str], None]) -> None:
-    losses = [_loss(worker) for worker in workers if worker.lost]
+    losses = [loss for worker in workers if (loss := worker.sink.loss(worker.lost, worker.handed))]
     if losses:
         with contextlib.suppress(Exception):
             warn("telemetry: " + "; ".join(losses))
-
-
-def _loss(worker: ExportWorker) -> str:
-    count = f"{worker.lost} of {worker.handed} spans"
-    if isinstance(worker.sink, OtlpSink):
-        return (
-            f"{count} did not reach {without_credentials(worker.sink.url)} "
-            f"({worker.sink.reason or UNREACHABLE}); "
-            "start a collector there or unset OTEL_EXPORTER_OTLP_ENDPOINT"
-        )
-    reason = worker.sink.reason or "the disk is too slow"
-    return f"{count} were not written to the trace file ({reason}); name another --trace-file"
 
 
 @attrs.define(eq=False)
@@ -152,7 +158,7 @@ class OtlpSink:
     _resources: dict[tuple[str, str], Any] = attrs.field(factory=dict)
 
     def send(self, batch: Sequence[SpanRecord]) -> int:
-        with _quiet(self):
+        with quiet(self):
             spans = [found for record in batch if (found := self._readable(record)) is not None]
             return sum(self._send_request(request) for request in _requests(spans, REQUEST_BYTES))
 
@@ -160,13 +166,22 @@ class OtlpSink:
         # `_normal_exporter` reads the two the other way round, so one side always sees the other
         self._deadline = deadline
         if self._exporter is not None:
-            with _quiet(self):
+            with quiet(self):
                 self._exporter.shutdown()  # wakes it from a pause before a retry
 
     def close(self) -> None:
         if self._last_exporter is not None:
             self._last_exporter.shutdown()
         self._resources.clear()
+
+    def loss(self, lost: int, handed: int) -> str | None:
+        if not lost:
+            return None
+        return (
+            f"{lost} of {handed} spans did not reach {without_credentials(self.url)} "
+            f"({self.reason or UNREACHABLE}); "
+            "start a collector there or unset OTEL_EXPORTER_OTLP_ENDPOINT"
+        )
 
     def _send_request(self, spans: Sequence[Any]) -> int:
         exporter = self._normal_exporter()
@@ -266,36 +281,3 @@ def _requests(spans: Sequence[tuple[Any, int]], limit: int) -> Iterator[list[Any
 
 def _succeeded(result: Any) -> bool:
     return bool(result.name == "SUCCESS")
-
-
-_sending = threading.local()
-
-
-class _Quiet(logging.Filter):
-    """Keeps what the exporter logs on our threads out of the log, and remembers why it failed."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        sink: OtlpSink | None = getattr(_sending, "sink", None)
-        if sink is None:
-            return True
-        code = re.search(r"code: (\d{3})", record.getMessage())
-        if code is not None:
-            sink.reason = f"it answered {code[1]}"
-        return False
-
-
-_QUIET = _Quiet()
-
-
-@contextlib.contextmanager
-def _quiet(sink: OtlpSink) -> Iterator[None]:
-    """On this thread: no log records of the exporter, no spans of an instrumented HTTP client."""
-    for name in NOISY_LOGGERS:
-        logging.getLogger(name).addFilter(_QUIET)  # a filter that is there already is not added again
-    token = otel_context.attach(otel_context.set_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY, True))
-    _sending.sink = sink
-    try:
-        yield
-    finally:
-        _sending.sink = None
-        otel_context.detach(token)

@@ -18,6 +18,8 @@ from telemetry.records import SERVICE, SpanRecord
 
 ONE = "one"
 """The value of `services` (`--trace-services one`) that puts every span into one service."""
+DEFAULT_ENDPOINT = "http://localhost:4318"
+"""The standard's own; used only where metrics are asked for without saying where to."""
 
 
 @attrs.frozen
@@ -30,6 +32,11 @@ class TelemetrySettings:
     """Whole URL for traces, as in `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; wins over `endpoint`."""
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     """Sent with every request; never shown, they may hold a token."""
+    metrics_url: str | None = None
+    """Whole URL for metrics; None: they are not sent. Jaeger refuses them, so an endpoint alone is not it."""
+    metrics_headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    metrics_interval: float = 60.0
+    """Seconds between two sendings, as in `OTEL_METRIC_EXPORT_INTERVAL` (there in milliseconds)."""
     trace_file: Path | None = None
     """OTLP-JSON lines are appended here."""
     one_service: str | None = None
@@ -60,10 +67,16 @@ class TelemetrySettings:
             or env.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
         )
         headers = env.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or env.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+        for_metrics = env.get("OTEL_EXPORTER_OTLP_METRICS_HEADERS") or env.get(
+            "OTEL_EXPORTER_OTLP_HEADERS", ""
+        )
         return cls(
             endpoint=None if off else env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or endpoint or None,
             traces_endpoint=None if off else env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or None,
             headers={key.lower(): value for key, value in _pairs(headers).items()},
+            metrics_url=_metrics_url(env, endpoint),
+            metrics_headers={key.lower(): value for key, value in _pairs(for_metrics).items()},
+            metrics_interval=_milliseconds(env.get("OTEL_METRIC_EXPORT_INTERVAL", ""), 60_000) / 1000,
             trace_file=trace_file,
             one_service=named or (SERVICE if services == ONE else None),
             service_version=service_version,
@@ -79,10 +92,14 @@ class TelemetrySettings:
 
     @property
     def target(self) -> str | None:
-        """What is stored and shown of it: the URL without credentials, `file:PATH`, or None for nowhere."""
-        if self.traces_url is not None:
-            return without_credentials(self.traces_url)
-        return None if self.trace_file is None else f"file:{self.trace_file.absolute()}"
+        """What is shown of it: the URL without credentials, `file:PATH`, or None for nowhere."""
+        return self.targets[0] if self.targets else None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every place that spans go to, by the names under which turns and watermarks are stored."""
+        url = () if self.traces_url is None else (without_credentials(self.traces_url),)
+        return (*url, *(() if self.trace_file is None else (file_target(self.trace_file),)))
 
     def service(self, record: SpanRecord) -> str:
         """The service under which `record` is exported."""
@@ -90,13 +107,41 @@ class TelemetrySettings:
 
     def resource_of(self, record: SpanRecord) -> dict[str, str]:
         """The resource attributes under which `record` is exported."""
+        return self._resource(self.service(record), record.instance_id)
+
+    def metrics_resource(self, instance: str = "") -> dict[str, str]:
+        """The resource attributes of the metrics, which are always one service's."""
+        return self._resource(self.one_service or SERVICE, instance)
+
+    def _resource(self, service: str, instance: str) -> dict[str, str]:
         ours = {
-            SERVICE_NAME: self.service(record),
+            SERVICE_NAME: service,
             SERVICE_NAMESPACE: SERVICE,
             SERVICE_VERSION: self.service_version,
-            SERVICE_INSTANCE: record.instance_id,
+            SERVICE_INSTANCE: instance,
         }
         return {**self.resource, **{key: value for key, value in ours.items() if value}}
+
+
+def _metrics_url(env: Mapping[str, str], configured: str | None) -> str | None:
+    """Metrics are sent only where they are asked for by name."""
+    exporter = env.get("OTEL_METRICS_EXPORTER", "").strip().lower()
+    if exporter == "none" or env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    named = env.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+    if named or exporter != "otlp":
+        return named or None
+    base = env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or configured or DEFAULT_ENDPOINT
+    return base.removesuffix("/") + "/v1/metrics"
+
+
+def _milliseconds(text: str, otherwise: int) -> int:
+    return int(text) if text.strip().isdecimal() and int(text) > 0 else otherwise
+
+
+def file_target(path: Path) -> str:
+    """The name of a trace file as a target."""
+    return f"file:{path.absolute()}"
 
 
 def without_credentials(url: str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
+import msgspec
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel_trace
 
@@ -192,6 +193,14 @@ def use(span: Span) -> Iterator[Span]:
         otel_context.detach(token)
 
 
+def current_ref() -> SpanRef | None:
+    """The span that `use` made current here, or an instrumented program's own; None outside of any."""
+    context = otel_trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return SpanRef(f"{context.trace_id:032x}", f"{context.span_id:016x}")
+
+
 def traceparent(ref: SpanRef) -> str:
     """The W3C header value that names `ref` as the parent."""
     return f"00-{ref.trace_id}-{ref.span_id}-01"
@@ -214,24 +223,31 @@ def parse_traceparent(header: str | None) -> SpanRef | None:
     return SpanRef(trace_id, span_id)
 
 
-def interrupted_record(
+def reopened_span(
     name: str,
     attributes: Mapping[str, Any] | None = None,
     *,
     ref: SpanRef,
     parent_span_id: str | None,
     start_ns: int,
-    end_ns: int,
     service: str = SERVICE,
     kind: SpanKind = "INTERNAL",
-) -> SpanRecord:
-    """A span that its process could not end, under its own ids: ERROR `INTERRUPTED`, "process died"."""
+) -> Span:
+    """A span of a process that died, open again under its own ids; end it with `end_interrupted`."""
     span = Span(
         name=name, service=service, kind=kind, ref=ref, parent_span_id=parent_span_id, start_ns=start_ns
     )
     span.set_attributes(attributes or {})
+    return span
+
+
+def end_interrupted(span: Span, end_ns: int, instance: str | None = None) -> SpanRecord:
+    """End it as its process could not: ERROR `INTERRUPTED`, "process died".
+
+    `instance` is the `service.instance.id` of that process; None where it is not known.
+    """
     span.set_error(INTERRUPTED, PROCESS_DIED)
-    return span.end(end_ns)
+    return msgspec.structs.replace(span.end(end_ns), instance_id=instance or "")
 
 
 def leaf_exceptions(error: BaseException) -> Iterator[BaseException]:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 import attrs
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
@@ -63,6 +64,18 @@ class ReceivedRequest:
     spans: tuple[SpanRecord, ...]
 
 
+@attrs.frozen
+class ReceivedPoint:
+    """One data point of a metric."""
+
+    name: str
+    attributes: dict[str, AttributeValue]
+    value: float
+    """A counter's value, a histogram's sum."""
+    count: int = 1
+    """How many measurements a histogram's point sums up."""
+
+
 class OtlpReceiver:
     """A collector on loopback, on threads of its own; a context manager.
 
@@ -74,6 +87,8 @@ class OtlpReceiver:
         self.mode: Mode = mode
         self.limit = limit
         self.requests: list[ReceivedRequest] = []
+        self.metrics: list[ReceivedPoint] = []
+        """Every point of every accepted request to `/v1/metrics`, in order of arrival."""
         self._spans: list[SpanRecord] = []
         self._arrived = threading.Condition()
         self._released = threading.Event()
@@ -116,6 +131,11 @@ class OtlpReceiver:
             self._arrived.wait_for(lambda: len(self.requests) >= count, timeout)
             return len(self.requests)
 
+    def wait_for_metrics(self, timeout: float = 5.0) -> None:
+        """Block until a data point has arrived or `timeout` seconds are over."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: self.metrics, timeout)
+
     def handle(self, headers: dict[str, str], body: bytes) -> int | None:
         """Record one request; the status to answer, None for no answer at all."""
         request = decode_request(headers, body)
@@ -130,14 +150,45 @@ class OtlpReceiver:
             return None
         return 200 if accepted else ANSWERS[self.mode]
 
+    def handle_metrics(self, headers: dict[str, str], body: bytes) -> int | None:
+        """The same for a POST to `/v1/metrics`."""
+        points = decode_metrics(headers, body)
+        with self._arrived:
+            if self.mode == "ok":
+                self.metrics.extend(points)
+            self._arrived.notify_all()
+        if self.mode == "hang":
+            self._released.wait()
+            return None
+        return 200 if self.mode == "ok" else ANSWERS[self.mode]
+
+
+def decode_metrics(headers: dict[str, str], body: bytes) -> list[ReceivedPoint]:
+    """The data points of an OTLP/HTTP protobuf body. Raises protobuf's DecodeError for anything else."""
+    message = ExportMetricsServiceRequest.FromString(_decompressed(headers, body))
+    points: list[ReceivedPoint] = []
+    for group in message.resource_metrics:
+        for metric in (metric for scope in group.scope_metrics for metric in scope.metrics):
+            for bar in metric.histogram.data_points:
+                points.append(ReceivedPoint(metric.name, _attributes(bar.attributes), bar.sum, bar.count))
+            for number in (*metric.sum.data_points, *metric.gauge.data_points):
+                value = number.as_int if number.WhichOneof("value") == "as_int" else number.as_double
+                points.append(ReceivedPoint(metric.name, _attributes(number.attributes), value))
+    return points
+
+
+def _decompressed(headers: dict[str, str], body: bytes) -> bytes:
+    match headers.get("content-encoding"):
+        case "gzip":
+            return gzip.decompress(body)
+        case "deflate":
+            return zlib.decompress(body)
+    return body
+
 
 def decode_request(headers: dict[str, str], body: bytes) -> ReceivedRequest:
     """Decode an OTLP/HTTP protobuf body, gzip or deflate. Raises protobuf's DecodeError for anything else."""
-    match headers.get("content-encoding"):
-        case "gzip":
-            body = gzip.decompress(body)
-        case "deflate":
-            body = zlib.decompress(body)
+    body = _decompressed(headers, body)
     message = ExportTraceServiceRequest.FromString(body)
     resources: list[dict[str, AttributeValue]] = []
     spans: list[SpanRecord] = []
@@ -164,7 +215,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", "0")))
-        status = self.server.receiver.handle(headers, body) if self.path == "/v1/traces" else 404
+        receiver = self.server.receiver
+        status: int | None = 404
+        if self.path == "/v1/traces":
+            status = receiver.handle(headers, body)
+        elif self.path == "/v1/metrics":
+            status = receiver.handle_metrics(headers, body)
         if status is None:
             self.close_connection = True
             return

@@ -156,6 +156,15 @@ class TraceFileSink:
     def close(self) -> None:
         os.close(self.fd)
 
+    def loss(self, lost: int, handed: int) -> str | None:
+        if not lost:
+            return None
+        reason = self.reason or "the disk is too slow"
+        return (
+            f"{lost} of {handed} spans were not written to the trace file ({reason}); "
+            "name another --trace-file"
+        )
+
 
 def _encode_span(span: SpanRecord) -> dict[str, Any]:
     encoded: dict[str, Any] = {

@@ -42,18 +42,27 @@ class Sink(Protocol):
         """Let go of what the sink holds."""
         ...
 
+    def loss(self, lost: int, handed: int) -> str | None:
+        """After the end, in words for a person: that `lost` of `handed` records did not arrive, and what to
+        do; None where nothing was lost."""
+        ...
+
 
 @attrs.define(eq=False)
 class ExportWorker:
     """One sink, its queue and its thread. The thread starts with the first record."""
 
     sink: Sink
+    target: str = ""
+    """Where the sink leads to, by the name under which it is stored."""
     handed: int = attrs.field(default=0, init=False)
     """Records put so far."""
     delivered: int = attrs.field(default=0, init=False)
     """Records that arrived."""
     acknowledged: int = attrs.field(default=0, init=False)
     """How many records, counted from the first, arrived without a gap."""
+    dropped: int = attrs.field(default=0, init=False)
+    """Records given up so far: the queue was full, or the sink did not get them through."""
     _capacity: int = CAPACITY
     _queue: deque[SpanRecord] = attrs.field(factory=deque, init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
@@ -77,6 +86,7 @@ class ExportWorker:
             while len(self._queue) > self._capacity:
                 self._queue.popleft()
                 self._gap = True
+                self.dropped += 1
             if was_empty or len(self._queue) >= BATCH:
                 self._changed.notify()
         if self._thread is None:
@@ -123,6 +133,7 @@ class ExportWorker:
             self.sink.reason = f"{type(error).__name__}: {error}"
             arrived = 0
         self.delivered += arrived
+        self.dropped += len(batch) - arrived
         self._gap = self._gap or arrived < len(batch)
         if not self._gap:
             self.acknowledged += arrived

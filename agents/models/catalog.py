@@ -65,12 +65,15 @@ class Models:
 
 
 @asynccontextmanager
-async def open_models(environment: Mapping[str, str], *, base_url: str | None) -> AsyncIterator[Models]:
+async def open_models(
+    environment: Mapping[str, str], *, base_url: str | None, trace_requests: bool = False
+) -> AsyncIterator[Models]:
     """The models for the length of the block; its end closes every connection.
 
     `environment` gives the key (OPENAI_API_KEY) and the proxies; `base_url` None is the provider's own.
+    `trace_requests`: see `HttpTransport`.
     """
-    async with HttpTransport(environment) as transport:
+    async with HttpTransport(environment, trace_requests=trace_requests) as transport:
         yield Models(transport, environment, base_url)
 
 

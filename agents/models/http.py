@@ -18,6 +18,7 @@ import trio
 from agents.errors import ErrorCode, Failure, failure
 from agents.models.connections import Connection, FreeList, Origin
 from agents.models.proxies import proxy_for
+from telemetry.spans import current_ref, traceparent
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """A body larger than this is refused instead of filling the memory."""
@@ -102,8 +103,19 @@ class _Body:
 class HttpTransport:
     """All requests of a process go through one of these, inside its `async with` block."""
 
-    def __init__(self, environment: Mapping[str, str], timeouts: Timeouts | None = None) -> None:
-        """`environment` names the proxies; it is read at each new connection's request."""
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        timeouts: Timeouts | None = None,
+        *,
+        trace_requests: bool = False,
+    ) -> None:
+        """`environment` names the proxies; it is read at each new connection's request.
+
+        With `trace_requests` each request carries the current span as `traceparent`. Off by default: it tells
+        a provider which requests belong together, and some proxies refuse headers that they do not know.
+        """
+        self._trace_requests = trace_requests
         self._environment = environment
         self._timeouts = timeouts or Timeouts()
         self._free = FreeList()
@@ -134,6 +146,9 @@ class HttpTransport:
     @asynccontextmanager
     async def _post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[HttpResponse]:
         origin, target = self._resolve(url)
+        span = current_ref() if self._trace_requests else None
+        if span is not None:
+            headers = {**headers, "traceparent": traceparent(span)}
         with trio.move_on_after(self._timeouts.total) as total:
             request = _request(origin, target, headers, body, self._timeouts)
             connection, answer = await self._exchange(origin, request)

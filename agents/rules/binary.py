@@ -93,13 +93,24 @@ def is_binary(head: bytes, name: str = "") -> bool:
 
     A NUL byte, more than 30 % unprintable characters, the sign of a binary format, or an extension of one.
     """
-    if name.rpartition(".")[2].lower() in _EXTENSIONS and "." in name.lstrip("."):
+    return has_binary_sign(head, name) or is_unprintable(head)
+
+
+def has_binary_sign(head: bytes, name: str = "") -> bool:
+    """The quick part of `is_binary`: by name, NUL byte or sign."""
+    dot = name.rfind(".")
+    if dot > 0 and name[dot + 1 :].lower() in _EXTENSIONS and "." in name.lstrip("."):
         return True
     if not head or head.startswith(_TEXT_MARKS):
         return False
-    if b"\0" in head or _sign(head, short=False) is not None:
-        return True
-    unprintable = len(head) - len(head.translate(None, _CONTROL + (b"" if _is_utf8(head) else _C1)))
+    return b"\0" in head or _sign(head, short=False) is not None
+
+
+def is_unprintable(head: bytes) -> bool:
+    """The slow part of `is_binary`: whether more than 30 % of the characters are unprintable."""
+    if not head or head.startswith(_TEXT_MARKS):
+        return False
+    unprintable = len(head) - len(head.translate(None, _CONTROL if _is_utf8(head) else _CONTROL + _C1))
     return unprintable > MAX_UNPRINTABLE * len(head)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import importlib
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -92,8 +91,12 @@ class _Language:
     function: str = "language"
 
 
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 def _language(name: str, module: str, holders: str, function: str = "language") -> _Language:
-    return _Language(name, module, frozenset(holders.split()), function)
+    return _Language(name, module, _names(holders), function)
 
 
 _SCRIPT = (
@@ -138,13 +141,16 @@ _CSS = _language("CSS", "tree_sitter_css", "stylesheet block keyframe_block_list
 _HTML = _language("HTML", "tree_sitter_html", "")
 _YAML = _language("YAML", "tree_sitter_yaml", "block_mapping block_sequence")
 
-_ANYWHERE = frozenset(
-    ["elif_clause", "else_clause", "except_clause", "except_group_clause", "finally_clause", "case_clause", "catch_clause", "switch_case", "switch_default", "switch_rule", "switch_block_statement_group", "expression_case", "default_case", "type_case", "communication_case", "case_item", "jsx_element", "jsx_self_closing_element", "element", "script_element", "style_element"]
+_ANYWHERE = _names(
+    "elif_clause else_clause except_clause except_group_clause finally_clause case_clause catch_clause "
+    "switch_case switch_default switch_rule switch_block_statement_group expression_case default_case "
+    "type_case communication_case case_item jsx_element jsx_self_closing_element element script_element "
+    "style_element"
 )
 """Blocks wherever they stand: clauses of a statement, elements of markup. Comments are too."""
-_ABOVE = frozenset(["decorator", "annotation", "marker_annotation", "attribute_declaration"])
+_ABOVE = _names("decorator annotation marker_annotation attribute_declaration")
 """What stands above a declaration inside the declaration's own node."""
-_NEVER = frozenset({"statement_list", "enum_body_declarations"})
+_NEVER = _names("statement_list enum_body_declarations")
 """Mere lists: their first member opens at the same place, and is what is meant."""
 
 _BY_SUFFIX = {
@@ -169,18 +175,18 @@ _BY_SUFFIX = {
     for suffix in suffixes.split()
 }
 _BY_INTERPRETER = {"python": _PYTHON, "bash": _BASH, "sh": _BASH, "node": _JAVASCRIPT}
-_INTERPRETER = re.compile(r"#!\s*\S*?([^\s/]+)(?:\s+([A-Za-z]\S*))?")
 
 
 def _language_of(path_name: str, text: Lines) -> _Language | None:
     suffix = posixpath.splitext(posixpath.basename(path_name))[1].lower()
     if suffix or not text.shown_lines:
         return _BY_SUFFIX.get(suffix)
-    shebang = _INTERPRETER.match(text.shown_lines[0])
-    if shebang is None:
-        return None
-    program = shebang[2] if shebang[1] == "env" and shebang[2] else shebang[1]
-    return _BY_INTERPRETER.get(program.rstrip("0123456789."))
+    first = text.shown_lines[0]
+    words = first[2:].split() if first.startswith("#!") else []
+    programs = [posixpath.basename(word) for word in words if not word.startswith("-")]
+    if programs[:1] == ["env"]:
+        del programs[0]
+    return _BY_INTERPRETER.get(programs[0].rstrip("0123456789.")) if programs else None
 
 
 def _all(lines: Sequence[int], why: str) -> tuple[Unresolved, ...]:
@@ -326,7 +332,7 @@ class _Code:
 
 
 def _is_comment(node: Any) -> bool:
-    return node.is_named and node.type.endswith("comment")
+    return bool(node.is_named and node.type.endswith("comment"))
 
 
 # Markdown
@@ -356,7 +362,7 @@ def _sections(lines: Sequence[str]) -> _Sections:
 
 
 def _is_heading(token: Any) -> bool:
-    return token.type == "heading_open" and token.level == 0
+    return bool(token.type == "heading_open" and token.level == 0)
 
 
 def _section(sections: _Sections, line: int) -> Block | Unresolved:

@@ -11,6 +11,8 @@ from agents.rules.text import TextFile
 CONTEXT = 3
 MAX_DIFF_LINES = 200
 MAX_LINE_CHARS = 500
+MAX_HUNKS = 200
+"""Regions that a record of a change keeps."""
 
 
 def changes(old: TextFile, new: TextFile) -> tuple[Hunk, ...]:
@@ -32,9 +34,32 @@ def counts(hunks: Sequence[Hunk]) -> tuple[int, int]:
     return sum(hunk.new_lines for hunk in hunks), sum(hunk.old_lines for hunk in hunks)
 
 
-def unified(old: TextFile, new: TextFile, path: str, *, created: bool = False) -> str:
+def bounded(hunks: Sequence[Hunk]) -> tuple[Hunk, ...]:
+    """At most `MAX_HUNKS` of `hunks`: the last one covers all that the others leave over."""
+    if len(hunks) <= MAX_HUNKS:
+        return tuple(hunks)
+    kept, rest = hunks[: MAX_HUNKS - 1], hunks[MAX_HUNKS - 1 :]
+    start, end = _first(rest[0]), _past(rest[-1])
+    new_start = _first_new(rest[0])
+    new_end = _first_new(rest[-1]) + rest[-1].new_lines
+    return (*kept, _hunk(start, end - start, new_start, new_end - new_start))
+
+
+def unified(
+    old: TextFile,
+    new: TextFile,
+    path: str,
+    *,
+    created: bool = False,
+    deleted: bool = False,
+    moved_to: str | None = None,
+) -> str:
     """A unified diff of at most `MAX_DIFF_LINES` lines; a cut says how many lines were left out."""
-    rows = [f"--- {'/dev/null' if created else f'a/{path}'}", f"+++ b/{path}"]
+    before = "/dev/null" if created else f"a/{path}"
+    after = "/dev/null" if deleted else f"b/{moved_to or path}"
+    rows = [f"--- {before}", f"+++ {after}"]
+    if moved_to is not None:
+        rows[:0] = [f"rename from {path}", f"rename to {moved_to}"]
     for group in _groups(changes(old, new)):
         rows.extend(_rows(old, new, group))
     if len(rows) > MAX_DIFF_LINES:
@@ -72,6 +97,10 @@ def _first(hunk: Hunk) -> int:
     return hunk.old_start - (1 if hunk.old_lines else 0)
 
 
+def _first_new(hunk: Hunk) -> int:
+    return hunk.new_start - (1 if hunk.new_lines else 0)
+
+
 def _past(hunk: Hunk) -> int:
     return _first(hunk) + hunk.old_lines
 
@@ -83,12 +112,12 @@ def _rows(old: TextFile, new: TextFile, group: Sequence[Hunk]) -> list[str]:
     for hunk in group:
         rows.extend(_row(" ", old, index) for index in range(at, _first(hunk)))
         rows.extend(_row("-", old, index) for index in range(_first(hunk), _past(hunk)))
-        first_new = hunk.new_start - (1 if hunk.new_lines else 0)
+        first_new = _first_new(hunk)
         rows.extend(_row("+", new, index) for index in range(first_new, first_new + hunk.new_lines))
         at = _past(hunk)
     rows.extend(_row(" ", old, index) for index in range(at, stop))
     before = _first(group[0]) - start
-    new_start = group[0].new_start - (1 if group[0].new_lines else 0) - before
+    new_start = _first_new(group[0]) - before
     added, removed = counts(group)
     old_count = stop - start
     new_count = old_count + added - removed

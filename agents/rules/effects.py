@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from agents.results import Hunk
+
 
 class EffectIntent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a call is about to do; durable before it is done."""
@@ -28,6 +30,14 @@ class EffectIntent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Path of the temporary file the bytes go through."""
     before_image: bytes | None = None
     """The bytes before, for rollback; kept beside the store, content-addressed."""
+    before_mode: int | None = None
+    """The permission bits before; None: there was no file."""
+    shown: str | None = None
+    """The path as results show it."""
+    hunks: tuple[Hunk, ...] = ()
+    """What changes, at most `diffs.MAX_HUNKS` regions."""
+    new_directories: tuple[str, ...] = ()
+    """Canonical directories that are made for a new file, outermost first."""
 
 
 class EffectResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

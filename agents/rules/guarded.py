@@ -46,6 +46,10 @@ _INVISIBLE = dict.fromkeys(
 _GIT_SHORT_NAME = "git~1"
 _KEYS = re.compile("|".join(translate(pattern) for pattern in PRIVATE_KEYS))
 _SECRETS = re.compile("|".join(translate(pattern) for pattern in SECRET_FILES))
+_ENDINGS = tuple(pattern[1:] for pattern in PRIVATE_KEYS if pattern.startswith("*"))
+_STARTS = tuple(
+    pattern.rstrip("*") for pattern in (*PRIVATE_KEYS, *SECRET_FILES) if not pattern.startswith("*")
+)
 
 
 @attrs.frozen
@@ -69,6 +73,8 @@ def fold_name(name: str) -> str:
 
 def denied_name(name: str, deny: DenyList = DenyList()) -> str | None:
     """Why a file or folder of this name is never opened, else None."""
+    if not deny.extra and name.isascii() and _is_ordinary(name):
+        return None
     folded = fold_name(name)
     if _KEYS.match(folded):
         reason = "its name is that of a private key"
@@ -80,6 +86,12 @@ def denied_name(name: str, deny: DenyList = DenyList()) -> str | None:
         return None
     lifted = name in SECRET_EXCEPTIONS or any(fnmatchcase(name, pattern) for pattern in deny.lifted)
     return None if lifted else reason
+
+
+def _is_ordinary(name: str) -> bool:
+    """Whether a name is certainly not on the built-in list: what a walk asks of every entry."""
+    lower = name.lower()
+    return not lower.startswith(_STARTS) and not lower.rstrip(". ").endswith(_ENDINGS)
 
 
 def denied_place(

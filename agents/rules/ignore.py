@@ -9,6 +9,7 @@ as in git.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any
@@ -23,7 +24,9 @@ build/
 .venv/
 venv/
 __pycache__/
-*.py[cod]
+*.pyc
+*.pyo
+*.pyd
 *.egg-info/
 .eggs/
 .tox/
@@ -61,6 +64,12 @@ _POSIX_CLASSES = {
 }
 _POSIX_CLASS = re.compile(r"\[:(" + "|".join(_POSIX_CLASSES) + r"):\]")
 _SET_MEMORY = 32 << 20
+_MAX_NAMES = 4096
+"""How many names a rule list remembers its verdict of."""
+_MAX_LISTS = 32
+"""How many rule lists are kept for the next search; one from a larger file is compiled anew."""
+_MAX_KEPT_BYTES = 64 << 10
+_NONE = -1
 
 
 @attrs.frozen
@@ -74,7 +83,8 @@ class _Table:
 
     def __init__(self) -> None:
         self._literals: dict[str, list[int]] = {}
-        self._endings: dict[str, list[int]] = {}
+        self._endings: dict[str, list[tuple[str, int]]] = {}
+        """By what follows the last dot."""
         self._globs: list[tuple[int, bytes]] = []
         self._set: Any = None
 
@@ -87,9 +97,8 @@ class _Table:
             self._literals.setdefault(pattern, []).append(index)
             return True
         ending = pattern[1:]
-        plain = pattern.startswith("*.") and not _GLOB_CHARACTERS.search(ending) and "." not in ending[1:]
-        if plain and not anchored:
-            self._endings.setdefault(ending, []).append(index)
+        if pattern.startswith("*.") and not _GLOB_CHARACTERS.search(ending) and not anchored:
+            self._endings.setdefault(ending.rpartition(".")[2], []).append((ending, index))
             return True
         regex = _regex(pattern, anchored=anchored)
         if regex is not None:
@@ -123,27 +132,36 @@ class _Table:
         """The rules that match, in no order."""
         found = list(self._literals.get(subject, ()))
         if self._endings:
-            dot = subject.rfind(".")
-            if dot >= 0:
-                found += self._endings.get(subject[dot:], ())
+            for ending, index in self._endings.get(subject.rpartition(".")[2], ()):
+                if subject.endswith(ending):
+                    found.append(index)
         if self._set is not None:
             found += [self._globs[at][0] for at in self._set.Match(os.fsencode(subject)) or ()]
         return found
 
 
 class RuleList:
-    """The rules of one ignore file, or of one built-in list. Make it with `compile_rules`."""
+    """The rules of one ignore file, or of one built-in list. Make it with `compile_rules`.
+
+    It never changes once it is compiled, apart from what it remembers; it may serve several searches at once.
+    """
 
     def __init__(self) -> None:
         self._rules: list[_Rule] = []
         self._by_name = _Table()
         self._by_path = _Table()
+        self._starts: set[str] | None = set()
+        self._names: dict[str, tuple[int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_name or self._by_path)
 
+    def looks_below(self, directory: str) -> bool:
+        """Whether a rule on paths can match anything below this directory, which lies beside the rule file."""
+        return bool(self._by_path) and (self._starts is None or directory in self._starts)
+
     @property
-    def needs_path(self) -> bool:
+    def looks_at_paths(self) -> bool:
         """Whether any rule looks at more than the entry's name."""
         return bool(self._by_path)
 
@@ -167,24 +185,55 @@ class RuleList:
             )
         ):
             self._rules.append(_Rule(negated, directories_only))
+            if anchored:
+                self._note_start(pattern.partition("/")[0])
+
+    def _note_start(self, first: str) -> None:
+        if _GLOB_CHARACTERS.search(first):
+            self._starts = None
+        elif self._starts is not None:
+            self._starts.add(first)
 
     def compile(self) -> None:
         self._by_name.compile()
         self._by_path.compile()
 
-    def verdict(self, name: str, path: str, is_directory: bool) -> bool | None:
-        """True: ignored; False: re-included; None: no rule speaks of it. `path` is below the rule file."""
-        matching = self._by_name.matching(name)
-        if self._by_path:
-            matching += self._by_path.matching(path)
-        deciding = max(
-            (at for at in matching if is_directory or not self._rules[at].directories_only), default=None
-        )
-        return None if deciding is None else not self._rules[deciding].negated
+    def verdict(self, name: str, path: str | None, is_directory: bool) -> bool | None:
+        """True: ignored; False: re-included; None: no rule speaks of it.
+
+        `path` is below the rule file; None where no rule on paths can match it.
+        """
+        deciding = (self._names.get(name) or self._look_up(name))[is_directory]
+        if path is not None and self._by_path:
+            deciding = max(deciding, self._deciding(self._by_path.matching(path))[is_directory])
+        return None if deciding == _NONE else not self._rules[deciding].negated
+
+    def _look_up(self, name: str) -> tuple[int, int]:
+        found = self._deciding(self._by_name.matching(name))
+        if len(self._names) >= _MAX_NAMES:
+            self._names.clear()
+        self._names[name] = found
+        return found
+
+    def _deciding(self, matching: list[int]) -> tuple[int, int]:
+        """The last rule that matches a file, and the last one that matches a directory."""
+        if not matching:
+            return _NONE, _NONE
+        on_files = [at for at in matching if not self._rules[at].directories_only]
+        return max(on_files, default=_NONE), max(matching)
 
 
 def compile_rules(data: bytes) -> RuleList:
     """Compile the bytes of an ignore file."""
+    return _kept(data) if len(data) <= _MAX_KEPT_BYTES else _compiled(data)
+
+
+@functools.lru_cache(maxsize=_MAX_LISTS)
+def _kept(data: bytes) -> RuleList:
+    return _compiled(data)
+
+
+def _compiled(data: bytes) -> RuleList:
     rules = RuleList()
     text = os.fsdecode(data[:MAX_RULES_BYTES]).removeprefix("\ufeff")
     for line in text.split("\n"):
@@ -196,8 +245,18 @@ def compile_rules(data: bytes) -> RuleList:
 @attrs.frozen
 class _Frame:
     rules: RuleList
-    prefix: str
-    """The current directory below the rule file, empty or ending in `/`."""
+    prefix: str | None
+    """The current directory below the rule file, empty or ending in `/`; None: no rule on paths matters here."""
+
+    def below(self, name: str) -> _Frame:
+        """The frame in a sub-directory."""
+        if self.prefix is None or (self.prefix == "" and not self.rules.looks_below(name)):
+            return self if self.prefix is None else _Frame(self.rules, None)
+        return _Frame(self.rules, f"{self.prefix}{name}/")
+
+
+def _at_home(rules: RuleList) -> _Frame:
+    return _Frame(rules, "" if rules.looks_at_paths else None)
 
 
 @attrs.frozen
@@ -215,7 +274,7 @@ class Scope:
         """The scope at the top. `first` overrules every nested file; `repository` (git's exclude file) yields
         to them; `last` (the user's own) yields to everything.
         """
-        strong, middle, weak = ([_Frame(rules, "")] if rules else [] for rules in (first, repository, last))
+        strong, middle, weak = ([_at_home(rules)] if rules else [] for rules in (first, repository, last))
         return cls((*strong, *middle, *weak), len(strong), len(strong) + len(middle))
 
     def with_rules(self, own: RuleList) -> Scope:
@@ -227,18 +286,21 @@ class Scope:
         return attrs.evolve(self._put(own, self.weaker_at), weaker_at=self.weaker_at) if own else self
 
     def _put(self, own: RuleList, at: int) -> Scope:
-        frames = (*self.frames[:at], _Frame(own, ""), *self.frames[at:])
+        frames = (*self.frames[:at], _at_home(own), *self.frames[at:])
         return Scope(frames, self.nested_at, self.weaker_at + 1)
 
     def enter(self, name: str) -> Scope:
         """The scope in a sub-directory, before its own rule file is read."""
-        frames = tuple(_Frame(frame.rules, f"{frame.prefix}{name}/") for frame in self.frames)
-        return Scope(frames, self.nested_at, self.weaker_at)
+        if all(frame.prefix is None for frame in self.frames):
+            return self
+        return Scope(tuple(frame.below(name) for frame in self.frames), self.nested_at, self.weaker_at)
 
     def ignored(self, name: str, is_directory: bool) -> bool:
         """Whether an entry of this directory is left out. A symbolic link is no directory."""
         for frame in self.frames:
-            verdict = frame.rules.verdict(name, frame.prefix + name, is_directory)
+            prefix = frame.prefix
+            path = None if prefix is None else prefix + name
+            verdict = frame.rules.verdict(name, path, is_directory)
             if verdict is not None:
                 return verdict
         return False

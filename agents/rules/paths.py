@@ -229,6 +229,8 @@ def classify(given: str, walked: Walked, places: Places) -> ResolvedPath:
 
 def printable(path: str) -> str:
     """A file name as text: bytes that are not UTF-8 become replacement marks."""
+    if path.isascii():
+        return path
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Where the operations of one Edit stand in the tagged text, and whether they stand clear of each other. Pure."""
+"""Where the operations of one Edit stand in the tagged text; that they stand clear of each other. Pure."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agents.rules.shell_words import Node
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*\Z")
-LOST_DASH = re.compile(rb"[ \t]+-[ \t]+")
+_LOST_DASH = re.compile(rb"[ \t]+-[ \t]+")
 """A lone `-` before a heredoc (`python3 - <<EOF`), which the grammar drops."""
 _UNESCAPED = r"(?<!\\)(?:\\\\)*"
 _RUNS = re.compile(_UNESCAPED + r"(?:`|\$[({\[])")
@@ -26,6 +26,7 @@ _EVALUATED = frozenset(
     {"arithmetic_expansion", "test_command", "subscript", "binary_expression", "unary_expression"}
 )
 _SPLIT_OPERATOR = re.compile(r"\$(?:\\\n)+[^ \t\n]|[<>&|;(](?:\\\n)+[<>&|;()]")
+_WITHOUT_BLANKS = frozenset({"concatenation", "simple_expansion", "variable_assignment"})
 _BEFORE_COMMENT = b" \t\n;&|("
 _SIGNS = frozenset({b";", b"&", b"|", b"<", b">", b""})
 
@@ -41,29 +42,32 @@ def text_problem(command: str) -> str | None:
 def tree_problem(root: Node, source: bytes) -> str | None:
     """The first doubt about the tree of `source`, or None."""
     cursor = root.walk()
+    above: list[Node] = []  # kept here: a node finds its own parent by walking down from the root
     position = 0
     while True:
         node = cursor.node
         if node.is_error or node.is_missing:
             return "it cannot be parsed"
         if cursor.goto_first_child():
+            above.append(node)
             continue
-        problem = _leaf_problem(node, source, position)
+        problem = _leaf_problem(node, above, source, position)
         if problem:
             return problem
         position = max(position, node.end_byte)
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
                 return None if _BLANK.match(source[position:]) else "a part of it was not understood"
+            above.pop()
 
 
-def _leaf_problem(node: Node, source: bytes, position: int) -> str | None:
-    if node.parent is None:
+def _leaf_problem(node: Node, above: list[Node], source: bytes, position: int) -> str | None:
+    if not above:
         return None
-    if node.start_byte > position and (doubt := _gap_problem(node, source, position)):
+    if node.start_byte > position and (doubt := _gap_problem(node, above, source, position)):
         return doubt
     beside = source[node.end_byte : node.end_byte + 1]
-    if node.type == "$" and beside in (b'"', b"'") and node.parent.type not in ("string", "heredoc_body"):
+    if node.type == "$" and beside in (b'"', b"'") and above[-1].type not in ("string", "heredoc_body"):
         return "a `$` of it was not understood"
     if not node.is_named or node.start_byte == node.end_byte:
         return None
@@ -71,13 +75,18 @@ def _leaf_problem(node: Node, source: bytes, position: int) -> str | None:
     text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if kind == "comment":
         return _comment_problem(source, node.start_byte)
-    if kind == "heredoc_body" and _quoted_heredoc(node, source):
+    if kind == "heredoc_body" and _quoted_heredoc(above[-1], source):
         return None
     quoted = kind in ("raw_string", "ansi_c_string", "string_content")
-    if quoted and _HIDDEN.search(text) and _within(node, _EVALUATED):
+    if quoted and _HIDDEN.search(text) and _within(above, _EVALUATED):
         return "it hides a substitution in an expression"
     if kind in ("raw_string", "ansi_c_string"):
         return None
+    return _text_problem(kind, text)
+
+
+def _text_problem(kind: str, text: str) -> str | None:
+    """What a leaf that bash would expand must not contain."""
     if kind == "word" and (_BREAKS.search(text) or _EXPANDS.search(text)):
         return "a word of it was not understood"
     if kind == "file_descriptor" and not text.isdecimal():
@@ -89,16 +98,18 @@ def _leaf_problem(node: Node, source: bytes, position: int) -> str | None:
     return None
 
 
-def _gap_problem(node: Node, source: bytes, position: int) -> str | None:
+def _gap_problem(node: Node, above: list[Node], source: bytes, position: int) -> str | None:
     gap = source[position : node.start_byte]
     if not _BLANK.match(gap):
-        lost_dash = node.type in ("<<", "<<-") and LOST_DASH.fullmatch(gap)
-        text = _within(node, {"heredoc_body"}) and not _RUNS.search(gap.decode("utf-8", "replace"))
+        lost_dash = node.type in ("<<", "<<-") and _LOST_DASH.fullmatch(gap)
+        text = _within(above, {"heredoc_body"}) and not _RUNS.search(gap.decode("utf-8", "replace"))
         return None if lost_dash or text else "a part of it was not understood"
     if not gap.replace(b"\\\n", b"") and not _stands_apart(source, position, node.start_byte):
         return "a word of it goes on over the end of a line"
-    if node.is_named and node.parent.type == "simple_expansion":
-        return "a `$` of it was not understood"
+    # the innermost node that begins before this one is where the gap lies
+    holder = next((n for n in reversed(above) if n.start_byte < node.start_byte), None)
+    if holder is not None and holder.type in _WITHOUT_BLANKS:
+        return "a blank of it was not understood"
     return None
 
 
@@ -108,19 +119,19 @@ def _stands_apart(source: bytes, start: int, end: int) -> bool:
     return (source[start - 1 : start] in _SIGNS and not escaped) or source[end : end + 1] in _SIGNS
 
 
-def _quoted_heredoc(body: Node, source: bytes) -> bool:
+def _quoted_heredoc(heredoc: Node, source: bytes) -> bool:
     """Whether the delimiter is quoted, so that the body is plain text to bash."""
-    start = next((c for c in body.parent.children if c.type == "heredoc_start"), None)
+    start = next((c for c in heredoc.children if c.type == "heredoc_start"), None)
     return start is not None and bool(re.search(rb"[\\'\"]", source[start.start_byte : start.end_byte]))
 
 
-def _within(node: Node, kinds: Set[str]) -> bool:
-    """Whether the node stands in one of `kinds`, as a part of the same command."""
-    parent = node.parent
-    while parent is not None and parent.type not in ("command", "program"):
-        if parent.type in kinds:
+def _within(above: list[Node], kinds: Set[str]) -> bool:
+    """Whether one of `kinds` stands above, as a part of the same command."""
+    for node in reversed(above):
+        if node.type in kinds:
             return True
-        parent = parent.parent
+        if node.type in ("command", "program"):
+            return False
     return False
 
 

@@ -7,11 +7,12 @@ runs are both listed. Whatever the walk is not sure of becomes `ShellLine.proble
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -206,8 +207,6 @@ class _Reader:
 
     def read(self, directories: Directories) -> Ends:
         """List the commands of the whole text."""
-        if self.nesting > MAX_NESTING:
-            raise _Refused(f"it is nested more than {MAX_NESTING} deep")
         root = _parse(self.source)
         if root is None:
             self.work.doubt("it is too tangled to be parsed")
@@ -231,14 +230,8 @@ class _Reader:
 
     def visit(self, node: Node, directories: Directories, extra: Sequence[Node] = ()) -> Ends:
         """List the commands of one statement; `extra` are redirections that belong to its last command."""
-        nests = node.type in _GROUPS
-        self.nesting += nests
-        if self.nesting > MAX_NESTING:
-            raise _Refused(f"it is nested more than {MAX_NESTING} deep")
-        try:
+        with self.deeper(int(node.type in _GROUPS)):
             return self._visit(node, directories, extra)
-        finally:
-            self.nesting -= nests
 
     def _visit(self, node: Node, directories: Directories, extra: Sequence[Node]) -> Ends:
         kind = node.type
@@ -294,7 +287,8 @@ class _Reader:
         if extra:
             self.bare_redirects(extra, directories)
         if kind == "compound_statement" and node.children[0].type == "((":
-            self.arithmetic(node, directories)
+            self.arithmetic(self.text(node), directories)
+            self.substitutions(node, directories)
             return directories, directories
         if kind == "subshell":
             self.sequence(node.children, directories)
@@ -328,7 +322,7 @@ class _Reader:
         """A body runs where the function is called: anywhere, once the line moves at all."""
         name = node.child_by_field_name("name")
         if self.moves_in(node) and name is not None:
-            self.work.roaming.add(slice_of(self.source, name.start_byte, name.end_byte))
+            self.work.roaming.add(self.text(name))
         start = frozenset({None}) if self.work.moves else directories
         redirects = [c for c in node.children if c.type.endswith("_redirect")]
         body = node.child_by_field_name("body")
@@ -338,10 +332,10 @@ class _Reader:
     def loop_head(self, node: Node, directories: Directories) -> None:
         """`for NAME in …` sets a variable, which may be one that programs read (PATH, GIT_PAGER)."""
         if node.type == "c_style_for_statement":
-            self.arithmetic(node, directories, inner=False)
+            self.arithmetic("(( … ))", directories)
             return
         name = node.child_by_field_name("variable")
-        text = "?" if name is None else slice_of(self.source, name.start_byte, name.end_byte)
+        text = "?" if name is None else self.text(name)
         words = [c for c in node.children if c.type != "do_group"]
         source = slice_of(self.source, node.start_byte, words[-1].end_byte)
         self.work.add(
@@ -353,17 +347,25 @@ class _Reader:
             )
         )
 
-    def arithmetic(self, node: Node, directories: Directories, *, inner: bool = True) -> None:
-        """`(( … ))`: may set variables and run what stands in a subscript."""
-        text = slice_of(self.source, node.start_byte, node.end_byte) if inner else "(( … ))"
-        self.work.add(
-            SimpleCommand(words=(plain("(("), UNKNOWN), text=text, directories=_ordered(directories))
-        )
-        if inner:
-            self.substitutions(node, directories)
+    def arithmetic(self, text: str, directories: Directories) -> None:
+        """An expression that may set variables, or run what stands in a subscript."""
+        words = (plain("(("), UNKNOWN)
+        self.work.add(SimpleCommand(words=words, text=text, directories=_ordered(directories)))
 
     def moves_in(self, node: Node) -> bool:
-        return bool(_MOVES.search(slice_of(self.source, node.start_byte, node.end_byte)))
+        return bool(_MOVES.search(self.text(node)))
+
+    def text(self, node: Node) -> str:
+        return slice_of(self.source, node.start_byte, node.end_byte)
+
+    @contextlib.contextmanager
+    def deeper(self, levels: int = 1) -> Iterator[None]:
+        """Count a level of nesting for the block."""
+        self.nesting += levels
+        if self.nesting > MAX_NESTING:
+            raise _Refused(f"it is nested more than {MAX_NESTING} deep")
+        yield
+        self.nesting -= levels
 
     # simple commands
 
@@ -449,7 +451,7 @@ class _Reader:
         elif kind == "herestring_redirect":
             word = word_of(node.children[-1], self.source)
             parts.redirects.append(Redirect(None, "<<<", word, write=False))
-            parts.sources.append(slice_of(self.source, node.start_byte, node.end_byte))
+            parts.sources.append(self.text(node))
         elif kind == "heredoc_redirect":
             self.heredoc(node, parts)
         elif kind == "subshell":
@@ -462,7 +464,7 @@ class _Reader:
     def check_assignment(self, node: Node) -> None:
         """The grammar takes more for a name than bash does, and lets blanks stand before the value."""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        text = "" if name is None else slice_of(self.source, name.start_byte, name.end_byte)
+        text = "" if name is None else self.text(name)
         if not re.match(r"[A-Za-z_][A-Za-z0-9_]*(?:\[|\Z)", text):
             self.work.doubt("an assignment of it was not understood")
         if value is not None and self.source[value.start_byte - 1 : value.start_byte] != b"=":
@@ -484,7 +486,7 @@ class _Reader:
         end = targets[0].end_byte if targets and not closing else node.end_byte
         parts.redirects.append(
             Redirect(
-                fd=None if fd is None else slice_of(self.source, fd.start_byte, fd.end_byte),
+                fd=None if fd is None else self.text(fd),
                 operator=operator,
                 target=target,
                 write=operator in _WRITES and not doubled,
@@ -502,10 +504,10 @@ class _Reader:
             parts.word(plain("-"))  # dropped by the grammar
         for child in node.children:
             if child.type == "heredoc_body":
-                parts.heredoc = slice_of(self.source, child.start_byte, child.end_byte)
+                parts.heredoc = self.text(child)
             elif child.type == "heredoc_start":
                 parts.redirects.append(Redirect(None, "<<", word_of(child, self.source), write=False))
-                parts.sources.append("<<" + slice_of(self.source, child.start_byte, child.end_byte))
+                parts.sources.append("<<" + self.text(child))
             elif not child.is_named or child.type in ("heredoc_end", "file_descriptor", "comment"):
                 continue
             elif _is_statement(child):
@@ -518,7 +520,7 @@ class _Reader:
         opening = node.children[0]
         if self.source[opening.end_byte : opening.end_byte + 1] not in (b" ", b"\t", b"\n", b"\\"):
             self.work.doubt(f"a `{opening.type}` of it was not understood")
-        bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", slice_of(self.source, node.start_byte, node.end_byte))
+        bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", self.text(node))
         if opening.type == "[" and re.search(r"[\n;|&<>()]", bare):
             self.work.doubt("a `[` of it was not understood")
         parts.word(plain(opening.type))
@@ -533,7 +535,8 @@ class _Reader:
         self.work.add(command)
         ends = self.moved(command, directories)
         for inside in insides:
-            start = directories
+            # a trap runs at the end, wherever the line stands then
+            start = frozenset({None}) if command.name == "trap" and self.work.moves else directories
             if inside.directory is not None:
                 start = _joined_all(directories, inside.directory)
             after = self.inside(inside, command, start)
@@ -543,17 +546,9 @@ class _Reader:
 
     def inside(self, inside: Inside, outer: SimpleCommand, directories: Directories) -> Ends:
         """What a wrapper runs: a text to be parsed, or words."""
-        self.nesting += 1
-        if self.nesting > MAX_NESTING:
-            raise _Refused(f"it is nested more than {MAX_NESTING} deep")
-        try:
+        with self.deeper():
             if inside.script is not None:
-                if inside.script.sketch == HOLE:
-                    return directories | {None}, directories | {None}
-                reader = _Reader(inside.script.sketch.encode("utf-8", "replace"), self.work, self.nesting)
-                good, bad = reader.read(directories)
-                unsure: Directories = frozenset({None} if inside.script.text is None else ())
-                return good | unsure, bad | unsure
+                return self.script(inside.script, directories)
             words = (*inside.assignments, *inside.words)
             command = SimpleCommand(
                 words=inside.words,
@@ -564,14 +559,25 @@ class _Reader:
                 directories=_ordered(directories),
             )
             return self.listed(command, directories)
-        finally:
-            self.nesting -= 1
+
+    def script(self, script: Word, directories: Directories) -> Ends:
+        """A text that a shell parses; where parts of it are unknown, what can be seen is still listed."""
+        if script.sketch == HOLE:
+            return directories | {None}, directories | {None}
+        self.work.doubt(text_problem(script.sketch))
+        good, bad = self.nested(script.sketch, directories)
+        unsure: Directories = frozenset({None} if script.text is None else ())
+        return good | unsure, bad | unsure
+
+    def nested(self, text: str, directories: Directories) -> Ends:
+        """Read another text as part of this line."""
+        return _Reader(text.encode("utf-8", "replace"), self.work, self.nesting).read(directories)
 
     def doubt_words(self, command: SimpleCommand) -> None:
         """Names that bash reads as syntax, and arguments that a builtin evaluates a second time."""
         name = command.name
         first = command.words[0].source if command.words else ""
-        if first in _RESERVED and len(command.words) > 0 and command.words[0].text not in ("[[", "(("):
+        if first in _RESERVED and first not in ("[[", "(("):
             self.work.doubt(f"`{first}` stands where a command should")
         if name in _EVALUATORS:
             for word in command.words[1:]:
@@ -603,29 +609,19 @@ class _Reader:
             if current is not node and current.type != "variable_assignment" and _is_statement(current):
                 continue
             if current.type == "arithmetic_expansion":
-                text = slice_of(self.source, current.start_byte + 2, current.end_byte)
-                if _ASSIGNING.search(text):
-                    self.arithmetic_words(current, directories)
+                text = self.text(current)
+                if _ASSIGNING.search(text[2:]):
+                    self.arithmetic(text, directories)
             pending.extend(reversed(current.children))
-
-    def arithmetic_words(self, node: Node, directories: Directories) -> None:
-        text = slice_of(self.source, node.start_byte, node.end_byte)
-        self.work.add(
-            SimpleCommand(words=(plain("(("), UNKNOWN), text=text, directories=_ordered(directories))
-        )
 
     def substitution(self, node: Node, directories: Directories) -> None:
         """A shell of its own. Backticks undo one level of backslashes first, so their text is parsed anew."""
-        self.nesting += 1
-        if self.nesting > MAX_NESTING:
-            raise _Refused(f"it is nested more than {MAX_NESTING} deep")
-        text = slice_of(self.source, node.start_byte, node.end_byte)
-        if text.startswith("`") and "\\" in text:
-            inner = re.sub(r"\\([\\`$\"])", r"\1", text[1:-1])
-            _Reader(inner.encode("utf-8", "replace"), self.work, self.nesting).read(directories)
-        else:
-            self.sequence(node.children, directories)
-        self.nesting -= 1
+        text = self.text(node)
+        with self.deeper():
+            if text.startswith("`") and "\\" in text:
+                self.nested(re.sub(r"\\([\\`$\"])", r"\1", text[1:-1]), directories)
+            else:
+                self.sequence(node.children, directories)
 
 
 def _body(node: Node) -> Node | None:

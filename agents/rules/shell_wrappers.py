@@ -193,7 +193,9 @@ def _shell(words: tuple[Word, ...]) -> tuple[Inside, ...]:
     while index < len(words):
         text = words[index].text
         if text is None:
-            return (Inside(script=UNKNOWN),)
+            if not runs_text:
+                return (Inside(script=UNKNOWN),)
+            break
         if text in _SHELL_VALUED:
             index += 2
         elif text == "--":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from agents.errors import ErrorCode, ToolError
+from agents.results import Hunk
 from agents.rules import diffs
 from agents.rules.edits import Snapshot, digest_of, tag_of_digest
 from agents.rules.ops import refusal
@@ -22,6 +23,7 @@ class PlannedWrite:
     before: TextFile | None
     after: TextFile
     warnings: tuple[str, ...]
+    hunks: tuple[Hunk, ...]
     additions: int
     deletions: int
 
@@ -64,12 +66,14 @@ def _planned(content: str, old: TextFile | None, like: TextFile, path: str) -> P
         )
     lines, endings = split_lines(kept)
     after = attrs.evolve(like, lines=lines, endings=endings)
-    additions, deletions = diffs.counts(diffs.changes(old or _EMPTY, after))
+    hunks = diffs.changes(old or _EMPTY, after)
+    additions, deletions = diffs.counts(hunks)
     return PlannedWrite(
         data=after.encode(),
         before=old,
         after=after,
         warnings=warnings,
+        hunks=hunks,
         additions=additions,
         deletions=deletions,
     )

@@ -19,6 +19,7 @@ from agents.ports import Delegator
 from agents.results import FileChange
 from agents.rules.paths import ResolvedPath
 from agents.snapshots import SnapshotStore
+from agents.tools.active import ActiveTools
 from agents.tools.groups import CallGroup
 from agents.workspace import Workspace
 from telemetry.spans import Span
@@ -108,6 +109,8 @@ class ToolContext:
     """The environment for child processes, already scrubbed (no provider key, no OTEL_*), with the
     session/run/call markers, TRACEPARENT and ORCHESTRATOR_SCRATCH_DIR set."""
     delegator: Delegator | None = None
+    active: ActiveTools | None = None
+    """Which tools the agent has, and which of them are active; None: not known, nothing is ruled out."""
 
 
 class Tool(Protocol):

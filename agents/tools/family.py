@@ -69,7 +69,7 @@ def family(
     members = {
         pid
         for pid, process in processes.items()
-        if leader in (process.group, process.session) or (pid != own and _carries(pid, marks))
+        if leader in (process.group, process.session) or (pid != own and carries(pid, marks))
     }
     members |= {m.pid for m in known if m.pid in processes and processes[m.pid].started == m.started}
     members.discard(own)
@@ -111,7 +111,8 @@ def _member(pid: int) -> Member | None:
     )
 
 
-def _carries(pid: int, marks: Mapping[str, str]) -> bool:
+def carries(pid: int, marks: Mapping[str, str]) -> bool:
+    """Whether the process was started with all these variables; False where that cannot be read."""
     if not marks:
         return False
     try:

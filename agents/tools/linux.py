@@ -13,8 +13,8 @@ def make_unreadable() -> bool:
     """Keep other processes of the same user out of our memory, environment and descriptors; True if done.
 
     Call it once, at start. Children start readable again (an exec resets it), so they can still be found.
-    Our own `/proc/self` then belongs to root: an ordinary user reads `stat` and `status` there, and no longer
-    lists `fd`. No core file is written.
+    Our own `/proc/self` stays usable to ourselves although it then belongs to root (`stat`, `fd` and the
+    spawning of children were tried as an ordinary user). No core file is written.
     """
     return _prctl(_SET_DUMPABLE, 0)
 

@@ -73,8 +73,8 @@ async def run_command(
     also where it escaped into a session of its own (found by the variables `MARKS` of `env`). A cancelled
     call kills the same processes first. `scratch` (must exist) takes the spill files, named after `label`.
 
-    Raises `Failure`: SHELL_NOT_FOUND (no such program), NOT_FOUND (no such folder), INVALID_ARGUMENT (too long
-    for the system), PROCESS_RESOURCE_EXHAUSTED, TOOL_FAILED (any other refusal to start).
+    Raises `Failure`: SHELL_NOT_FOUND (no such program), NOT_FOUND (no such folder), INVALID_ARGUMENT (too
+    long for the system), PROCESS_RESOURCE_EXHAUSTED, TOOL_FAILED (any other refusal to start).
     """
     began = time.monotonic()
     run = await _start(argv, cwd, env, table)

@@ -19,6 +19,7 @@ from agents.rules.edits import tag_of_digest
 from agents.rules.paths import ResolvedPath
 from agents.rules.text import decode
 from agents.snapshots import MAX_KEPT_BYTES, SnapshotStore
+from agents.tools.active import SEARCH, ActiveTools
 from agents.tools.base import CallGroup, PathUse, Preview, Risk, Target, ToolContext, ToolOutput
 from agents.tools.search.lines import CUT, MAX_LINE_CHARS
 from agents.tools.search.worker import Clock, OutOfTime, in_worker
@@ -75,7 +76,7 @@ class ReadTool:
         try:
             result = await in_worker(work, READ_SECONDS)
         except Failure as refused:
-            raise _with_suggestion(refused, arguments) from refused
+            raise _with_suggestion(refused, arguments, context.active) from refused
         except OutOfTime as error:
             raise failure(
                 ErrorCode.TOOL_TIMEOUT,
@@ -245,15 +246,21 @@ def _binary(path: ResolvedPath, head: bytes, size: int, name: str) -> Failure:
     )
 
 
-def _with_suggestion(refused: Failure, arguments: ReadInput) -> Failure:
-    """A directory gets the call that lists it; every other failure stays as it is."""
+def _with_suggestion(refused: Failure, arguments: ReadInput, active: ActiveTools | None) -> Failure:
+    """A directory gets the call that lists it, where the agent can make it; all else stays as it is."""
     error = refused.error
     if error.code is not ErrorCode.INVALID_ARGUMENT or error.details.get("kind") != "directory":
         return refused
-    suggested: dict[str, Any] = {"path": arguments.path, "pattern": "**/*"}
+    details: dict[str, Any] = {"kind": "directory"}
+    advice = "Name a file in it."
+    if active is None or active.has("Glob"):
+        details["suggestedTool"] = "Glob"
+        details["suggestedArgs"] = {"path": arguments.path, "pattern": "**/*"}
+        advice = "Name a file in it; Glob with `details.suggestedArgs` lists its files."
+        if active is not None and "Glob" not in active:
+            advice += f" Glob is not active yet: call {SEARCH} with the query `Glob` first."
     return failure(
         ErrorCode.INVALID_ARGUMENT,
-        f"`{arguments.path}` is a directory, and Read takes one regular text file. Name a file in it; "
-        "`details.suggestedArgs` lists its files.",
-        details={"kind": "directory", "suggestedTool": "Glob", "suggestedArgs": suggested},
+        f"`{arguments.path}` is a directory, and Read takes one regular text file. {advice}",
+        details=details,
     )

@@ -9,6 +9,7 @@ from agents.tools.glob import GlobTool
 from agents.tools.grep import GrepTool
 from agents.tools.read import ReadTool
 from agents.tools.task import TaskListTool, TaskStopTool, TaskTool, TaskWaitTool
+from agents.tools.tool_search import ToolSearchTool
 from agents.tools.write import WriteTool
 
 
@@ -25,5 +26,6 @@ def native_tools() -> dict[str, Tool]:
         TaskWaitTool(),
         TaskListTool(),
         TaskStopTool(),
+        ToolSearchTool(),
     )
     return {tool.name: tool for tool in tools}

@@ -11,7 +11,7 @@ import trio
 from agents.errors import Failure, ToolError
 from agents.journal import read_if_there
 from agents.permit import Permit
-from agents.results import WriteResult
+from agents.results import Hunk, WriteResult
 from agents.rules import diffs
 from agents.rules.paths import ResolvedPath
 from agents.rules.text import decode
@@ -63,6 +63,7 @@ class WriteTool:
             workspace=context.workspace,
             locks=context.locks,
             waiting=context.waiting,
+            describe=attempt.hunks,
         )
         tag = context.snapshots.record_written(path.canonical, mutation.after.data)
         planned = attempt.planned
@@ -105,6 +106,11 @@ class _Attempt:
             raise Failure(planned)
         self.planned = planned
         return planned.data
+
+    def hunks(self) -> tuple[Hunk, ...]:
+        """The regions that change, once `compute` has returned."""
+        assert self.planned is not None
+        return self.planned.hunks
 
     def preview(self) -> str:
         """The diff that the write would make. Raises `Failure`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import pwd
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -83,8 +84,9 @@ def approve(name: str, for_session: bool, for_commands: bool, store: str | None)
         if for_session and not request.grant:
             raise _not_offered(request, "--session")
         decision = Decision.ALLOW_SESSION if for_session or for_commands else Decision.ALLOW_ONCE
-        scope = "commands" if for_commands else "tool"
-        return Answer(decision=decision, source=SOURCE, by=person(), scope=scope)
+        return Answer(
+            decision=decision, source=SOURCE, by=person(), scope="commands" if for_commands else "tool"
+        )
 
     _answer(name, store, answer)
 
@@ -194,8 +196,9 @@ async def _report(store: Store, request: PermissionRequest, given: Answer) -> No
 async def _not_taken(store: Store, request: PermissionRequest) -> None:
     holder = await store.holder(request.session_id)
     if holder is None:
-        text = f"The process that waited for {request.id} has ended. Go on: orchestrator resume {request.session_id}"
-        refuse(ToolError(code=ErrorCode.CONFLICT, message=text))
+        text = f"The process that waited for {request.id} has ended, and nothing was executed."
+        step = f"Go on: orchestrator resume {request.session_id}"
+        refuse(ToolError(code=ErrorCode.CONFLICT, message=f"{text} {step}"))
     say([f"{request.id}: the answer is left for process {holder.pid}, which has not taken it yet."])
 
 
@@ -252,24 +255,20 @@ async def _watch(store: Store, as_json: bool) -> NoReturn:
         current = {one.request.id: one for one in waiting}
         for one in waiting:
             if one.request.id not in known:
-                await _tell(_json(facts(one, now)) if as_json else [*drawn(one, now), ""])
+                _tell(_json(facts(one, now)) if as_json else [*drawn(one, now), ""])
         for identifier in known.keys() - current.keys():
             row = await _row(store, known[identifier].request)
-            closed = (
-                "the process that waited has ended" if row is None or row.decision is None else closing(row)
-            )
-            await _tell(
-                _json({"id": identifier, "closed": closed, "decision": row and row.decision})
-                if as_json
-                else [f"{identifier}: {visible(closed)}", ""]
-            )
+            decision = None if row is None else row.decision
+            told = "the process that waited has ended" if row is None or decision is None else closing(row)
+            closed = {"id": identifier, "closed": told, "decision": decision}
+            _tell(_json(closed) if as_json else [f"{identifier}: {visible(told)}", ""])
         known = current
         await trio.sleep(LOOK_SECONDS)
 
 
-async def _tell(lines: Sequence[str]) -> None:
+def _tell(lines: Sequence[str]) -> None:
     say(lines)
-    click.get_text_stream("stdout").flush()
+    sys.stdout.flush()
 
 
 def _json(value: Any) -> list[str]:
@@ -277,7 +276,7 @@ def _json(value: Any) -> list[str]:
 
 
 def facts(one: OpenRequest, now: datetime.datetime) -> dict[str, Any]:
-    """One open request as the JSON of `--json`: the request itself, `leftMs`, `behind` and `pid` beside it."""
+    """One open request as JSON: the request itself, with `leftMs`, `behind` and `pid` beside it."""
     request: dict[str, Any] = msgspec.to_builtins(one.request)
     return {**request, "leftMs": one.left_ms(now), "behind": one.behind, "pid": one.pid}
 

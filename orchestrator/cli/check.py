@@ -191,7 +191,7 @@ def _drawn(report: Report, headless: bool) -> list[str]:
     lines: list[str] = []
     for agent in report.agents:
         lines += [f"{agent.name} · {agent.permission_mode} · {', '.join(agent.tools) or 'no tools'}"]
-        lines += _calls([finding for finding in report.findings if finding.agent == agent.name]) + [""]
+        lines += [*_calls([finding for finding in report.findings if finding.agent == agent.name]), ""]
     lines += _always(report.findings)
     lines += [visible(f"{one.severity}: {one.where}: {one.message}") for one in report.troubles]
     asking = sum(finding.blocks for finding in report.findings)

@@ -6,19 +6,9 @@ import click
 
 from orchestrator.cli.leaving import Leave, Status
 
-_ALLOW = "Answer on the terminal (`--permission-prompts terminal`), or allow in advance with `--allow RULE`."
-_LOOK = (
-    "Use `orchestrator config` and `orchestrator agents`: they print what applies and what is wrong with it."
-)
 _INSTEAD = {
-    "approvals": _ALLOW,
-    "approve": _ALLOW,
-    "deny": "Answer on the terminal (`--permission-prompts terminal`), or forbid with `--deny RULE`.",
-    "stop": "Press Ctrl-C where it runs, or send its process SIGTERM: the turn can be resumed then.",
-    "rollback": "`orchestrator show SESSION` lists changed files; restore them with your version control.",
     "export": "Use `orchestrator show SESSION --json`: every stored event as one JSON object per line.",
-    "check": _LOOK,
-    "doctor": _LOOK,
+    "doctor": "Use `orchestrator config` and `orchestrator check`: they print what applies and what fails.",
 }
 
 
@@ -41,4 +31,4 @@ def _verb(name: str) -> click.Command:
     return verb
 
 
-approvals, approve, deny, stop, rollback, export, check, doctor = (_verb(name) for name in _INSTEAD)
+export, doctor = (_verb(name) for name in _INSTEAD)

@@ -154,17 +154,16 @@ class Narrator:
         request = requested.request
         self._requests[request.id] = request.tool
         self._wait(event, 1)
-        return [_line(f"? {_label(event)} {request.tool} waits for you: {request.reason}", "yellow")]
+        text = f"? {_label(event)} {request.tool} waits for you: {request.reason} · {request.id}"
+        return [_line(text, "yellow")]
 
     def _resolved(self, resolved: PermissionResolved, event: Event) -> list[Line]:
         self._wait(event, -1)
         tool = self._requests.pop(resolved.request_id, "")
         how = DECISIONS.get(resolved.decision, resolved.decision)
-        return [
-            _line(
-                f"  {_label(event)} {tool} {how} ({resolved.source}, {seconds(resolved.wait_ms)})", "yellow"
-            )
-        ]
+        who = resolved.source if resolved.by is None else f"{resolved.source}, {resolved.by}"
+        text = f"  {_label(event)} {tool} {how} ({who}, {seconds(resolved.wait_ms)})"
+        return [_line(text, "yellow")]
 
     def _exhausted(self, exhausted: RecoveryExhausted, event: Event) -> list[Line]:
         text = f"! {_label(event)} has used up its {exhausted.limit} attempts at {exhausted.target}"

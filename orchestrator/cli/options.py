@@ -35,7 +35,7 @@ SESSION_OPTIONS = (
         "--permission-prompts",
         type=click.Choice(["terminal", "inbox", "none"]),
         help="Where to ask. Default: terminal if there is one and the output is text, else none: what would "
-        "ask is denied.",
+        "ask is denied. inbox: wait for `orchestrator approve` or `deny`.",
     ),
     click.option("--allow", metavar="RULE", multiple=True, help='For example "Bash(git status)" or Write.'),
     click.option(

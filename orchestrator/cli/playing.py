@@ -38,7 +38,7 @@ class Job:
     work: Work
     output_format: str
     prompts: str
-    """`terminal` or `none`."""
+    """Where permission requests are answered: `terminal`, `inbox` or `none`."""
     resume: str | None = None
     """Id of the stored session."""
     session_id: str | None = None
@@ -87,8 +87,8 @@ def _asking(prompts: str, printer: Printer) -> Iterator[Surface | None]:
         if terminal is None:
             raise failure(
                 ErrorCode.INVALID_ARGUMENT,
-                "There is no terminal to ask on. Use --permission-prompts none, and --allow RULE for "
-                "what may run.",
+                "There is no terminal to ask on. Use --permission-prompts inbox and answer with "
+                "`orchestrator approve`, or none, and --allow RULE for what may run.",
             )
         yield printer.surface(terminal)
 
@@ -96,7 +96,7 @@ def _asking(prompts: str, printer: Printer) -> Iterator[Surface | None]:
 async def _in_session(
     job: Job, printer: Printer, surface: Surface | None, stopper: Stopper
 ) -> TurnOutcome | None:
-    extras = Extras(surface=surface, store=job.store, warn=warn)
+    extras = Extras(surface=surface, inbox=job.prompts == "inbox", store=job.store, warn=warn)
     async with open_settings(job.settings, extras, resume=job.resume, session_id=job.session_id) as session:
         stopper.session = session
         for text in session.warnings:
@@ -173,7 +173,8 @@ def _leave_by(outcome: TurnOutcome, *, headless: bool) -> None:
             raise Leave(
                 status,
                 f"TOOL_DENIED: {len(outcome.denials)} of the calls ({tools}) were denied: nobody was there "
-                "to ask. Allow them with --allow RULE or --permission-mode, or run it on a terminal.",
+                "to ask. Allow them with --allow RULE or --permission-mode, run it on a terminal, or be "
+                "asked elsewhere with --permission-prompts inbox.",
             )
         case _:
             raise Leave(status)

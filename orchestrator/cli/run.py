@@ -18,7 +18,6 @@ from agents.spec import OperatingMode
 from orchestrator.cli.listing import say
 from orchestrator.cli.logs import open_log
 from orchestrator.cli.lookup import existing_store, find, newest_session, same_folder, session_row, store_path
-from orchestrator.cli.missing import unavailable
 from orchestrator.cli.options import environment, flags_of, session_options, workspace_of
 from orchestrator.cli.playing import Job, play, warn
 from orchestrator.config import LoadedSettings, load_settings
@@ -234,13 +233,8 @@ def _loaded(flags: dict[str, Any], workspace: Path) -> LoadedSettings:
 
 
 def _prompts(loaded: LoadedSettings, given: dict[str, Any]) -> str:
-    """Where permission requests are answered: `terminal` or `none`."""
+    """Where permission requests are answered: `terminal`, `inbox` or `none`."""
     chosen: str | None = loaded.values["permission_prompts"]
-    if chosen == "inbox":
-        raise unavailable(
-            "--permission-prompts inbox",
-            "Use `terminal`, or `none` with --allow RULE for what may run without asking.",
-        )
     if chosen is not None:
         return chosen
     person = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))

@@ -26,6 +26,7 @@ from agents.events import (
 )
 from agents.rules.preview import visible
 from agents.tools.registry import native_tools
+from orchestrator.cli.audit import COLUMNS, decisions
 from orchestrator.cli.listing import say, say_json, table
 from orchestrator.cli.lookup import existing_store, find, store_path
 from orchestrator.cli.narration import Narrator, card, elapsed, seconds
@@ -193,6 +194,9 @@ def _transcript(found: Found, events: Sequence[Event]) -> list[str]:
     for event in events:
         lines += [line.text for line in narrator.lines(event)]
         lines += _told_afterwards(event)
+    audit = decisions(events)
+    if audit:
+        lines += ["", *table(COLUMNS, audit)]
     return lines or [f"{found.id} has no stored events."]
 
 

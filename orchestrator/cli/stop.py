@@ -24,8 +24,9 @@ SETTLED_SECONDS = 30.0
 def stop(name: str, store: str | None) -> None:
     """End what ID names and wait until it has settled.
 
-    A session or turn: its open turns become `stopped`, their delegates `aborted`. A task, run, chain or label: that
-    task becomes `stopped`, with all that runs below it; the rest goes on. A unique prefix of an id is enough.
+    A session or turn: its open turns become `stopped`, their delegates `aborted`. A task, run, chain or
+    label: that task becomes `stopped`, with all that runs below it; the rest goes on. A unique prefix of an
+    id is enough.
     """
 
     async def work(path: Path) -> None:

@@ -1,8 +1,8 @@
 """The `Store` interface and the rows it answers with.
 
 Two implementations pass one suite (`SqliteStore`, `MemoryStore`); a server database can join without
-touching a caller. Rows are projections: each can be rebuilt from the events, except the effect journal and
-the leases, which are facts of their own.
+touching a caller. Rows are projections: each can be rebuilt from the events, except the effect journal, the
+leases and the watermarks of the span export, which are facts of their own.
 """
 
 from __future__ import annotations
@@ -265,6 +265,14 @@ class Store(Protocol):
 
     async def spans(self, session_id: str, trace_id: str | None = None) -> tuple[SpanRecord, ...]:
         """Ended spans as stored, in `seq` order."""
+        ...
+
+    async def watermark(self, session_id: str, target: str) -> int:
+        """The `seq` up to which `target` has acknowledged the session's spans; 0: none of them."""
+        ...
+
+    async def acknowledge(self, session_id: str, target: str, seq: int) -> None:
+        """Move that watermark."""
         ...
 
     async def requests(

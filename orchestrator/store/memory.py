@@ -39,7 +39,7 @@ from orchestrator.store.callers import refuse_tool_processes
 from orchestrator.store.codec import EncodedEvent, decode_event, decode_span, encode_event
 from orchestrator.store.holders import Holder
 from orchestrator.store.mail import ANSWER, Letter, MailFacts, kind_of, refusal
-from orchestrator.store.projection import KEYS, Change, Insert, Update, project
+from orchestrator.store.projection import KEYS, Change, Insert, Update, project, watermark_changes
 from telemetry.records import SpanRecord
 
 FIND_LIMIT = 20
@@ -233,6 +233,16 @@ class MemoryStore:
         stored = [row["span"] for row in self._events.get(session_id, []) if row["span"] is not None]
         spans = await _answer(decode_span, stored)
         return tuple(span for span in spans if trace_id is None or span.trace_id == trace_id)
+
+    async def watermark(self, session_id: str, target: str) -> int:
+        await trio.lowlevel.checkpoint()
+        row = self._tables["exports"].get((session_id, target))
+        return 0 if row is None else row["seq"]
+
+    async def acknowledge(self, session_id: str, target: str, seq: int) -> None:
+        for change in watermark_changes(session_id, target, seq):
+            self._apply(change)
+        await trio.lowlevel.checkpoint()
 
     async def requests(
         self, session_id: str | None = None, *, only_open: bool = False

@@ -43,6 +43,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "requests": ("request_id",),
     "grants": ("request_id",),
     "effects": ("effect_id",),
+    "exports": ("session_id", "target"),
 }
 """Primary key of every table that takes changes."""
 
@@ -72,6 +73,12 @@ class Update:
 Change = Insert | Update
 
 P = TypeVar("P", bound=Payload)
+
+
+def watermark_changes(session_id: str, target: str, seq: int) -> tuple[Change, ...]:
+    """How far `target` has acknowledged the session's spans. No event says it: it is not replayed."""
+    row = {"session_id": session_id, "target": target, "seq": seq}
+    return Insert("exports", row), Update("exports", (session_id, target), {"seq": seq})
 
 
 def project(event: Event) -> tuple[Change, ...]:

@@ -47,6 +47,7 @@ order by rank, id limit :limit
 
 EVENTS = "select * from events where session_id = ? and seq > ? order by seq"
 SPANS = "select span from events where session_id = ? and span is not null order by seq"
+WATERMARK = "select seq from exports where session_id = ? and target = ?"
 
 MAIN_MESSAGES = """
 select e.* from messages m join events e using (session_id, seq)

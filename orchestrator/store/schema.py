@@ -159,7 +159,17 @@ _VERSION_2 = (
 )
 """Letters to a session's holder, and when and by whom a request was closed."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = (
+    """create table exports (
+        session_id text not null,
+        target text not null,
+        seq integer not null,
+        primary key (session_id, target)
+    ) without rowid""",
+)
+"""How far each place that spans are sent to has acknowledged a session's spans."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """`MIGRATIONS[n]` leads from version n to n + 1; version 0 is an empty file. Published ones never change."""
 
 VERSION = len(MIGRATIONS)

@@ -49,7 +49,7 @@ from orchestrator.store.files import (
 )
 from orchestrator.store.holders import Holder
 from orchestrator.store.mail import Letter
-from orchestrator.store.projection import Insert, Update
+from orchestrator.store.projection import Insert, Update, watermark_changes
 from orchestrator.store.schema import unreadable
 from orchestrator.store.units import Work
 from orchestrator.store.writer import Writer, patiently, primary_code
@@ -195,6 +195,14 @@ class SqliteStore:
     async def spans(self, session_id: str, trace_id: str | None = None) -> tuple[SpanRecord, ...]:
         spans = await self._each(lambda row: decode_span(row["span"]), queries.SPANS, (session_id,))
         return tuple(span for span in spans if trace_id is None or span.trace_id == trace_id)
+
+    async def watermark(self, session_id: str, target: str) -> int:
+        found = await self._fetch(queries.WATERMARK, (session_id, target))
+        return found[0]["seq"] if found else 0
+
+    async def acknowledge(self, session_id: str, target: str, seq: int) -> None:
+        changes = watermark_changes(session_id, target, seq)
+        await self._writer.write(Work(self._epochs(session_id), changes=changes))
 
     async def requests(
         self, session_id: str | None = None, *, only_open: bool = False

@@ -15,6 +15,7 @@ from agents.definitions import load_definitions
 from agents.guidance import EDIT_CODES, MAIN_AGENT, MAX_DESCRIPTION, system_prompt
 from agents.rules.contract import PATH_CONTRACT
 from agents.rules.recovery import hint_for
+from agents.rules.tool_search import MAX_SUMMARY, ToolCard
 from agents.spec import AgentSpec, OperatingMode, PermissionMode
 
 TOOLS = ("Read", "Glob", "Grep", "Write", "Edit", "Bash", "Task", "TaskWait", "TaskList", "TaskStop")
@@ -31,6 +32,7 @@ def prompt(
     tools: tuple[str, ...] | None = None,
     delegates: tuple[AgentSpec, ...] = (),
     has_tool_search: bool = False,
+    on_demand: tuple[ToolCard, ...] = (),
 ) -> str:
     return system_prompt(
         spec,
@@ -38,6 +40,7 @@ def prompt(
         tools=spec.tools if tools is None else tools,
         delegates=delegates,
         has_tool_search=has_tool_search,
+        on_demand=on_demand,
         workspace="/home/ada/work",
         scratch="/data/scratch/s1",
     )
@@ -64,8 +67,8 @@ def test_no_tool_is_named_that_the_agent_lacks(tools: set[str], delegates: bool,
 
 
 @given(tools=st.sets(st.sampled_from(TOOLS), min_size=1))
-def test_tool_search_adds_only_itself_and_what_it_can_activate(tools: set[str]) -> None:
-    assert named(prompt(tools=tuple(sorted(tools)), has_tool_search=True)) <= tools | {"ToolSearch", "Glob"}
+def test_tool_search_adds_only_itself(tools: set[str]) -> None:
+    assert named(prompt(tools=tuple(sorted(tools)), has_tool_search=True)) <= tools | {"ToolSearch"}
 
 
 @pytest.mark.parametrize("spec", [*BUILT_INS, MAIN_AGENT], ids=lambda spec: spec.name)
@@ -139,7 +142,24 @@ def test_the_tool_search_is_explained_to_whom_has_it() -> None:
     assert "ToolSearch" not in prompt(MAIN_AGENT, label="main", delegates=BUILT_INS)
 
 
-def test_the_main_agent_has_no_tool_search_in_this_version() -> None:
+def test_glob_is_named_as_what_to_activate_only_where_there_is_one() -> None:
+    assert "activate Glob first" in prompt(tools=("Read", "Glob"), has_tool_search=True)
+    assert "Glob" not in prompt(tools=("Read", "Grep"), has_tool_search=True)
+
+
+def test_the_tools_on_demand_are_listed_with_one_line_each() -> None:
+    cards = (ToolCard("Glob", "List files.\nThe rest."), ToolCard("mcp__docs__find", "x" * 500))
+    told = prompt(tools=("Read", "Glob"), has_tool_search=True, on_demand=cards)
+    section = told.split("# Tools on demand")[1].split("\n#")[0]
+    assert [line for line in section.split("\n") if line.startswith("- ")] == [
+        "- `Glob`: List files.",
+        f"- `mcp__docs__find`: {'x' * (MAX_SUMMARY - 1)}…",
+    ]
+    assert "on demand" not in prompt(tools=("Read", "Glob"))
+    assert "on demand" not in prompt(tools=("Read", "Glob"), on_demand=cards)
+
+
+def test_the_definition_of_the_main_agent_names_every_tool_that_it_may_have() -> None:
     assert set(MAIN_AGENT.tools) == set(TOOLS)
 
 

@@ -155,3 +155,54 @@ async def test_an_exception_in_the_block_releases_the_path() -> None:
         async with locks.hold("/f", Waits()):
             raise KeyError("x")
     assert locks.held == 0
+
+
+async def test_several_paths_are_held_all_at_once_or_not_at_all() -> None:
+    locks, waits, order = PathLocks(), Waits(), []
+
+    async def both() -> None:
+        async with locks.hold_all(["/a", "/b"], waits):
+            order.append("both")
+
+    async def other() -> None:
+        async with locks.hold("/b", waits):
+            order.append("other")
+
+    async with trio.open_nursery() as nursery:
+        async with locks.hold("/a", waits):
+            nursery.start_soon(both)
+            await trio.testing.wait_all_tasks_blocked()
+            assert locks.held == 1
+            nursery.start_soon(other)
+            await trio.testing.wait_all_tasks_blocked()
+    assert order == ["both", "other"]
+    assert locks.held == 0
+
+
+async def test_opposite_claims_on_two_paths_never_deadlock_not_even_around_an_exclusive_one() -> None:
+    locks, waits = PathLocks(), Waits()
+
+    async def hold(*paths: str) -> None:
+        for _ in range(10):
+            async with locks.hold_all(paths, waits):
+                await trio.testing.wait_all_tasks_blocked()
+
+    async def everything() -> None:
+        for _ in range(10):
+            async with locks.exclusive(waits):
+                assert locks.held == 1
+                await trio.lowlevel.checkpoint()
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hold, "/a", "/b")
+            nursery.start_soon(everything)
+            nursery.start_soon(hold, "/b", "/a")
+            nursery.start_soon(hold, "/b")
+    assert locks.held == 0
+
+
+async def test_one_path_named_twice_is_one_path() -> None:
+    locks, waits = PathLocks(), Waits()
+    async with locks.hold_all(["/a", "/a"], waits):
+        assert locks.held == 1

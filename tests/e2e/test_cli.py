@@ -134,7 +134,6 @@ def test_without_a_model_it_exits_2_and_names_the_three_ways_to_set_one(here: Pl
         ("run", "Go", "-C", "/nowhere", "--model", "openai-chat:x"),
         ("run", "Go", "--max-turns", "none"),
         ("run", "Go", "--sandbox"),
-        ("run", "Go", "--permission-prompts", "inbox"),
         ("run", "Go", "--session-id", "../../up"),
         ("rollback", "ses-1", "--anything"),
         ("show", "ses-1"),

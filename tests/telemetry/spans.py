@@ -56,7 +56,7 @@ def burst(count: int) -> list[SpanRecord]:
     trace = Trace()
     root = start_span("invoke_workflow turn", parent=None, start_ns=EPOCH_NS)
     for number in range(count - 1):
-        trace.span(root, "execute_tool Read", number, number + 1, {"number": number})
+        trace.span(root, "step", number, number + 1, {"number": number})
     return [*trace.records, root.end(EPOCH_NS + count * MILLISECOND)]
 
 

@@ -317,7 +317,7 @@ def test_recorded_spans_take_the_place_of_an_export() -> None:
     recorded: SpanExport = RecordedSpans()
     recorded.export(burst(3))
     assert isinstance(recorded, RecordedSpans)
-    assert (len(recorded.named("execute_tool Read")), recorded.acknowledged) == (2, 3)
+    assert (len(recorded.named("step")), recorded.acknowledged) == (2, 3)
 
 
 def run_python(code: str, *args: str) -> tuple[str, float]:

@@ -11,11 +11,12 @@ from opentelemetry import trace as otel_trace
 from telemetry.attributes import service_of_agent
 from telemetry.records import MAX_EVENT_ATTRIBUTES, MAX_EVENTS, MAX_LINKS, SpanRef
 from telemetry.spans import (
-    interrupted_record,
+    end_interrupted,
     leaf_exceptions,
     new_span_id,
     new_trace_id,
     parse_traceparent,
+    reopened_span,
     start_span,
     traceparent,
     use,
@@ -129,7 +130,9 @@ def test_no_traceparent_raises(header: str) -> None:
 
 def test_a_span_of_a_dead_process_is_ended_under_its_own_ids() -> None:
     ref = SpanRef(new_trace_id(), new_span_id())
-    record = interrupted_record("settle", ref=ref, parent_span_id=None, start_ns=5, end_ns=9)
+    span = reopened_span("settle", ref=ref, parent_span_id=None, start_ns=5)
+    record = end_interrupted(span, 9, "instance of the dead")
+    assert record.instance_id == "instance of the dead"
     assert (ref.trace_id, ref.span_id, 5, 9) == (
         record.trace_id,
         record.span_id,

@@ -8,12 +8,13 @@ from collections.abc import Callable, Generator
 from typing import Literal
 
 import attrs
+import msgspec
 
 from agents import descriptors
-from agents.rules.binary import HEAD_BYTES, is_binary
+from agents.rules.binary import HEAD_BYTES, has_binary_sign, is_unprintable
 from agents.rules.paths import PathKind, ResolvedPath
 from agents.tools.search.files import shown_below, why_stopped
-from agents.tools.search.lines import Line, count_matches, has_match, matching_lines, searchable
+from agents.tools.search.lines import Line, count_matches, has_match, matching_lines, rules_out, searchable
 from agents.tools.search.patterns import Pattern
 from agents.tools.search.walk import Entry, Tally, TooManyEntries, Walk
 from agents.tools.search.worker import Clock, OutOfTime
@@ -77,12 +78,33 @@ class Found:
     timed_out: bool = False
 
 
-@attrs.frozen
+class _NotText(Exception):
+    """The file is binary after all."""
+
+
+@attrs.define
 class _File:
-    path: str
-    canonical: str
+    """A text file that is searched. Its names are made when it has a hit."""
+
+    root: ResolvedPath
+    below: str
+    """Its path below the root; empty where the root is the file."""
     data: bytes
     mtime_ns: int
+
+    @property
+    def path(self) -> str:
+        """As results show it."""
+        return shown_below(self.root, self.below) if self.below else self.root.display
+
+    def check_text(self) -> None:
+        """Raises `_NotText` for content that only a closer look tells from text: it is taken at a hit alone."""
+        if is_unprintable(self.data[:HEAD_BYTES]):
+            raise _NotText
+
+    @property
+    def canonical(self) -> str:
+        return f"{self.root.canonical.rstrip('/')}/{self.below}" if self.below else self.root.canonical
 
 
 def grep(workspace: Workspace, root: ResolvedPath, query: Query, *, clock: Clock, record: Recorder) -> Found:
@@ -93,7 +115,14 @@ def grep(workspace: Workspace, root: ResolvedPath, query: Query, *, clock: Clock
         with contextlib.closing(_files(workspace, root, query, found, clock)) as files:
             for file in files:
                 found.searched += 1
-                hits = _hits(file, query, room, clock, record)
+                if rules_out(query.pattern, file.data):
+                    continue
+                try:
+                    hits = _hits(file, query, room, clock, record)
+                except _NotText:
+                    found.searched -= 1
+                    found.tally.binary += 1
+                    continue
                 if hits is not None:
                     found.hits.append(hits)
                     if hits.partial:
@@ -121,7 +150,7 @@ def _files(
             name, size = os.path.basename(root.canonical), os.fstat(descriptor).st_size
             data = _text_of(descriptor, name, size, MAX_NAMED_BYTES, found.tally)
             if data is not None:
-                yield _File(root.display, root.canonical, data, 0)
+                yield _File(root, "", data, 0)
         return
     walk = Walk(workspace, root, clock, found.tally, wants=query.include)
     with contextlib.closing(walk.files()) as entries:
@@ -129,19 +158,18 @@ def _files(
             clock.check()
             read = _read_entry(entry, found.tally)
             if read is not None:
-                canonical = f"{root.canonical.rstrip('/')}/{entry.path}"
-                yield _File(shown_below(root, entry.path), canonical, *read)
+                yield _File(root, entry.path, *read)
 
 
 def _read_entry(entry: Entry, tally: Tally) -> tuple[bytes, int] | None:
     """Content and modification time of a text file; None for one that is passed over."""
     try:
-        descriptor = descriptors.open_regular(entry.parent, entry.name, listed=True)
-        if descriptor is None:
+        opened = descriptors.open_listed(entry.parent, entry.name)
+        if opened is None:
             tally.special += 1
             return None
+        descriptor, facts = opened
         try:
-            facts = os.fstat(descriptor)
             data = _text_of(descriptor, entry.name, facts.st_size, MAX_FILE_BYTES, tally)
             return None if data is None else (data, facts.st_mtime_ns)
         finally:
@@ -155,7 +183,7 @@ def _text_of(descriptor: int, name: str, size: int, limit: int, tally: Tally) ->
     """The bytes of a text file; None for one that is passed over. A small file costs one read."""
     first = min(size, _FIRST_READ) + 1
     data = os.read(descriptor, first)
-    if is_binary(data[:HEAD_BYTES], name):
+    if has_binary_sign(data[:HEAD_BYTES], name):
         tally.binary += 1
         return None
     if size and len(data) == size < first:
@@ -187,38 +215,54 @@ class _Room:
 
 def _hits(file: _File, query: Query, room: _Room, clock: Clock, record: Recorder) -> FileHits | None:
     text = searchable(file.data)
+    pattern = query.pattern
     if query.mode == "filesWithMatches":
-        if has_match(query.pattern, text, clock.check):
-            return FileHits(file.path, 1, mtime_ns=file.mtime_ns)
-        return None
-    path_bytes = len(file.path.encode("utf-8", "replace"))
+        if not has_match(pattern, text, clock.check):
+            return None
+        file.check_text()
+        return FileHits(file.path, 1, mtime_ns=file.mtime_ns)
     if query.mode == "count":
-        count = count_matches(query.pattern, text, clock.check)
-        if count and room.take(path_bytes + _ROW_BYTES):
+        count = count_matches(pattern, text, clock.check)
+        if count:
+            file.check_text()
+        if count and room.take(_size(file.path) + _ROW_BYTES):
             return FileHits(file.path, count)
         return None
+    return _content(file, pattern, text, room, clock, record)
+
+
+def _content(
+    file: _File, pattern: Pattern, text: bytes, room: _Room, clock: Clock, record: Recorder
+) -> FileHits | None:
     lines: list[Line] = []
+    seen: list[int] = []
     partial = False
-    tag_bytes = path_bytes + _ROW_BYTES
+    path_bytes = tag_bytes = 0
     try:
-        for line in matching_lines(query.pattern, text, clock.check):
+        for line in matching_lines(pattern, text, clock.check):
+            if not lines:
+                file.check_text()
+                path_bytes = _size(file.path) + _ROW_BYTES
+                tag_bytes = path_bytes
             # Quotes and control characters grow when the row is written as JSON.
-            size = path_bytes + len(line.text.encode("utf-8", "replace")) + _escapes(line.text) + _ROW_BYTES
-            if not room.take(size + (tag_bytes if not lines else 0)):
+            if not room.take(path_bytes + len(msgspec.json.encode(line.text)) + tag_bytes):
                 break
+            tag_bytes = 0
             lines.append(line)
+            if not line.clipped:
+                seen.append(line.number)
     except OutOfTime:
         if not lines:
             raise
         partial = True
     if not lines:
         return None
-    tag = record(file.canonical, file.data, [line.number for line in lines if not line.clipped])
+    tag = record(file.canonical, file.data, seen)
     return FileHits(file.path, len(lines), tuple(lines), tag, partial=partial)
 
 
-def _escapes(text: str) -> int:
-    return text.count('"') + text.count("\\") + text.count("\t") + 5 * sum(sign < " " for sign in text)
+def _size(path: str) -> int:
+    return len(path.encode("utf-8", "replace"))
 
 
 def _cut_newest(found: Found, query: Query) -> None:
@@ -226,7 +270,7 @@ def _cut_newest(found: Found, query: Query) -> None:
     found.hits.sort(key=lambda hit: (-hit.mtime_ns, hit.path))
     room = _Room(query.limit, query.max_bytes)
     kept = [
-        hit for hit in found.hits if not room.full and room.take(len(hit.path.encode("utf-8", "replace")) + 4)
+        hit for hit in found.hits if not room.full and room.take(_size(hit.path) + 4)
     ]
     found.full = room.full
     found.hits = kept

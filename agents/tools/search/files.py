@@ -35,15 +35,18 @@ def find_files(
     """Walk the tree below `root`. Raises `Failure` where `root` cannot be walked. Blocking."""
     tally = Tally()
     found: list[tuple[int, str]] = []
-    walk = Walk(workspace, root, clock, tally, enters=glob.may_hold)
+    walk = Walk(workspace, root, clock, tally, wants=glob.may_be_called, enters=glob.may_hold)
+    matches = glob.matches
     stopped, timed_out = None, False
     try:
         with contextlib.closing(walk.files()) as files:
             for entry in files:
-                if glob.matches(printable(entry.path)):
-                    with contextlib.suppress(FileNotFoundError):
+                if matches(printable(entry.path)):
+                    try:
                         facts = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
-                        found.append((-facts.st_mtime_ns, entry.path))
+                    except FileNotFoundError:  # gone since its directory was listed
+                        continue
+                    found.append((-facts.st_mtime_ns, entry.path))
     except (OutOfTime, TooManyEntries) as early:
         stopped, timed_out = why_stopped(early), isinstance(early, OutOfTime)
     best = heapq.nsmallest(limit, found)

@@ -32,6 +32,12 @@ class PathGlob:
     """How many parts every match has; None: any number."""
     matches: Callable[[str], bool]
     """Whether a path (with `/`, relative to the directory) matches."""
+    endings: tuple[str, ...] | None = None
+    """What the base name of every match ends in; None: not known."""
+
+    def may_be_called(self, name: str) -> bool:
+        """Whether a match may have this base name."""
+        return self.endings is None or name.endswith(self.endings)
 
     def may_hold(self, directory: str) -> bool:
         """Whether a match may lie below this sub-directory (with `/`, relative)."""
@@ -59,7 +65,7 @@ def parse_path_glob(source: str) -> PathGlob:
     simple = _SIMPLE_ENDING.fullmatch(pattern)
     if simple and parts[0] == "**":
         ending = simple[1]
-        return PathGlob(source, (), None, lambda path: path.endswith(ending))
+        return PathGlob(source, (), None, lambda path: path.endswith(ending), (ending,))
     prefix = []
     for part in parts[:-1]:
         if _SIGNS & set(part):
@@ -67,8 +73,26 @@ def parse_path_glob(source: str) -> PathGlob:
         prefix.append(part)
     fixed = "**" not in pattern and "{" not in pattern
     return PathGlob(
-        source, tuple(prefix), len(parts) if fixed else None, _matcher(pattern, "pattern", source)
+        source=source,
+        prefix=tuple(prefix),
+        depth=len(parts) if fixed else None,
+        matches=_matcher(pattern, "pattern", source),
+        endings=_endings(pattern),
     )
+
+
+def _endings(pattern: str) -> tuple[str, ...] | None:
+    """The plain text that every match ends in, by alternative; None where some alternative tells of none."""
+    if not pattern.isascii():  # bytes that are no text are matched as replacement marks
+        return None
+    found = []
+    for spelled in _expanded(pattern, "pattern", pattern):
+        last = spelled.rpartition("/")[2]
+        plain = re.split(r"[*?\[\]{}\\]", last)[-1]
+        if not plain:
+            return None
+        found.append(plain)
+    return tuple(found)
 
 
 def parse_include(source: str) -> Callable[[str], bool]:

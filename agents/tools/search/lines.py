@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -17,11 +18,12 @@ MAX_LINE_CHARS = 2000
 BLOCK_BYTES = 1 << 20
 """How much is searched between two looks at the clock."""
 
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BEFORE_HIT = MAX_LINE_CHARS // 4
 CUT = "…"
 
 
-@attrs.frozen
+@attrs.define  # not frozen, which costs three times as much: one is made for every hit
 class Line:
     """One matching line, 1-based."""
 
@@ -33,13 +35,19 @@ class Line:
 
 def searchable(data: bytes) -> bytes:
     """The bytes that are searched: UTF-8 without a mark, lines ending in `\\n`."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if data.startswith(_UTF_16):
         with contextlib.suppress(UnicodeDecodeError):
             data = data.decode("utf-16").encode("utf-8", "replace")
     elif data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
     # Looking for one byte first is several times faster than looking for two.
     return data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\n" in data else data
+
+
+def rules_out(pattern: Pattern, data: bytes) -> bool:
+    """Whether no line of a file can match, told from its bytes as they are."""
+    needle = pattern.required if pattern.literal is None else None if pattern.ignore_case else pattern.literal
+    return needle is not None and needle not in data and not data.startswith(_UTF_16)
 
 
 def matching_lines(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[Line]:
@@ -63,8 +71,6 @@ def count_matches(pattern: Pattern, text: bytes, check: Callable[[], None]) -> i
 
 def _spans(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[tuple[int, int, int]]:
     """Start and end of each matching line, and where in the text its first match lies."""
-    if pattern.required is not None and pattern.required not in text:
-        return
     find = _finder(pattern, text)
     if find is None:
         return
@@ -94,7 +100,7 @@ def _finder(pattern: Pattern, text: bytes) -> Callable[[int, int], int] | None:
         haystack = text.lower() if pattern.ignore_case else text
         if literal not in haystack:
             return None
-        return lambda start, end: haystack.find(literal, start, end)
+        return functools.partial(haystack.find, literal)
 
     def search(start: int, end: int) -> int:
         found = regex.search(text, start, end)
@@ -106,7 +112,7 @@ def _finder(pattern: Pattern, text: bytes) -> Callable[[int, int], int] | None:
 def _shown(number: int, line: bytes, hit: int) -> Line:
     text = line.decode("utf-8", "replace")
     if len(text) <= MAX_LINE_CHARS:
-        return Line(number, text, clipped=False)
+        return Line(number, text, False)
     at = len(line[:hit].decode("utf-8", "replace"))
     start = max(0, min(at - _BEFORE_HIT, len(text) - MAX_LINE_CHARS))
     end = start + MAX_LINE_CHARS

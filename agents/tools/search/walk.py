@@ -55,7 +55,7 @@ class Tally:
         return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
 
 
-@attrs.frozen
+@attrs.define  # not frozen, which costs three times as much: one is made for every file
 class Entry:
     """One regular file of a walk."""
 
@@ -148,46 +148,58 @@ class Walk:
         self._seen += len(entries)
         if self._seen > MAX_ENTRIES:
             raise TooManyEntries
-        if scope.frames and any(entry.name == GIT_RULES for entry in entries):
+        if scope.frames and GIT_RULES in [entry.name for entry in entries]:
             scope = scope.with_rules(compile_rules(_read_below(descriptor, GIT_RULES)))
         kept = []
-        for at, entry in enumerate(entries):
+        for at, entry in enumerate(entries, start=1):
             if at % _CHECK_EVERY == 0:
                 self.clock.check()
-            is_directory = self._keeps(entry, prefix, scope)
-            if is_directory is not None:
-                kept.append((entry.name + "/" if is_directory else entry.name, entry.name, is_directory))
+            name = entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if self._enters(name, prefix, scope):
+                        kept.append((name + "/", name, True))
+                elif self._hands_out(entry, prefix, scope):
+                    kept.append((name, name, False))
+            except OSError:
+                self.tally.unreadable += 1
         kept.sort()
         return _Level(descriptor, prefix, scope, iter(kept))
 
-    def _keeps(self, entry: os.DirEntry[str], prefix: str, scope: Scope) -> bool | None:
-        """Whether an entry is a directory to enter (True) or a file to hand out (False); None: neither."""
-        name = entry.name
-        if name.casefold() == ".git":
-            return None
-        try:
-            is_link = entry.is_symlink()
-            is_directory = entry.is_dir(follow_symlinks=False)
-            is_file = not is_directory and entry.is_file(follow_symlinks=False)
-        except OSError:
-            self.tally.unreadable += 1
-            return None
-        if is_directory:
-            if self.enters is not None and not self.enters(prefix + name):
-                return None
-        elif not is_link and self.wants is not None and not self.wants(name):
-            return None
+    def _enters(self, name: str, prefix: str, scope: Scope) -> bool:
+        """Whether a directory is walked; counts it where it is passed over."""
+        if name[0] == "." and name.casefold() == ".git":
+            return False
+        if self.enters is not None and not self.enters(prefix + name):
+            return False
         if self._denies(name, prefix):
             self.tally.denied += 1
-        elif scope.ignored(name, is_directory):
+        elif scope.ignored(name, True):
             self.tally.ignored += 1
-        elif is_directory or is_file:
-            return is_directory
-        elif is_link:
+        else:
+            return True
+        return False
+
+    def _hands_out(self, entry: os.DirEntry[str], prefix: str, scope: Scope) -> bool:
+        """Whether an entry that is no directory is a file to hand out; counts it where it is passed over."""
+        name = entry.name
+        is_file = entry.is_file(follow_symlinks=False)
+        if name[0] == "." and name.casefold() == ".git":
+            return False
+        # A link counts as passed over whatever it is called: nobody knows what it would have led to.
+        if self.wants is not None and not self.wants(name) and (is_file or not entry.is_symlink()):
+            return False
+        if self._denies(name, prefix):
+            self.tally.denied += 1
+        elif scope.ignored(name, False):
+            self.tally.ignored += 1
+        elif is_file:
+            return True
+        elif entry.is_symlink():
             self.tally.links += 1
         else:
             self.tally.special += 1
-        return None
+        return False
 
     def _denies(self, name: str, prefix: str) -> bool:
         if denied_name(name, self.workspace.places.deny) is not None or name in self._secrets:

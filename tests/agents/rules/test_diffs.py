@@ -5,7 +5,8 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.rules.diffs import changes, counts, unified
+from agents.results import Hunk
+from agents.rules.diffs import MAX_HUNKS, bounded, changes, counts, unified
 from agents.rules.text import decode
 from tests.agents.rules.edit_model import CALM
 
@@ -71,3 +72,21 @@ def test_a_long_diff_is_cut_at_200_lines_and_says_so() -> None:
 
 def test_a_long_line_is_clipped() -> None:
     assert len(unified(decode(b""), decode(b"x" * 5000), "f")) < 700
+
+
+def test_a_record_keeps_at_most_200_regions_and_its_last_one_covers_the_rest() -> None:
+    old = decode(b"".join(b"%d\n" % number for number in range(1000)))
+    new = decode(b"".join(b"%s%d\n" % (b"x" if number % 3 == 0 else b"", number) for number in range(1000)))
+    hunks = changes(old, new)
+    kept = bounded(hunks)
+    assert (len(hunks), len(kept)) == (334, MAX_HUNKS)
+    assert kept[:-1] == hunks[: MAX_HUNKS - 1]
+    assert kept[-1] == Hunk(old_start=598, old_lines=403, new_start=598, new_lines=403)
+    assert bounded(hunks[:MAX_HUNKS]) == hunks[:MAX_HUNKS]
+
+
+def test_a_diff_of_a_deletion_and_of_a_move_names_both_sides() -> None:
+    text = decode(b"a\n")
+    gone = unified(text, decode(b""), "f", deleted=True)
+    assert gone == "--- a/f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n"
+    assert unified(text, text, "f", moved_to="g") == "rename from f\nrename to g\n--- a/f\n+++ b/g\n"

@@ -5,7 +5,20 @@ from typing import Any
 import pytest
 
 from agents.errors import ErrorCode, ToolError
-from agents.rules.ops import Append, Delete, EditRequest, Insert, Replace, parse_request
+from agents.rules.ops import (
+    Append,
+    Delete,
+    DeleteBlock,
+    DeleteFile,
+    EditRequest,
+    Insert,
+    InsertAfterBlock,
+    MoveFile,
+    Replace,
+    ReplaceBlock,
+    move_target,
+    parse_request,
+)
 
 APPEND = {"op": "append", "text": "x"}
 
@@ -26,7 +39,7 @@ def test_the_tag_is_judged_before_the_operations() -> None:
     assert error(None, "nonsense").code is ErrorCode.EDIT_TAG_REQUIRED
 
 
-def test_the_four_operations_are_understood() -> None:
+def test_the_four_operations_on_lines_are_understood() -> None:
     ops = [
         {"op": "replace", "start": 2, "text": "a\nb\n"},
         {"op": "insert", "before": 5, "text": "c"},
@@ -59,6 +72,19 @@ def test_the_four_operations_are_understood() -> None:
         [{"op": "append"}],
         [{"op": "append", "text": None}],
         [{"op": "append", "text": "x", "start": 1}],
+        [{"op": "replaceBlock", "line": 3}],
+        [{"op": "replaceBlock", "text": "x"}],
+        [{"op": "replaceBlock", "line": 3, "end": 4, "text": "x"}],
+        [{"op": "deleteBlock", "line": "3"}],
+        [{"op": "deleteBlock", "line": 3, "text": "x"}],
+        [{"op": "insertAfterBlock", "line": True, "text": "x"}],
+        [{"op": "moveFile"}],
+        [{"op": "moveFile", "to": ""}],
+        [{"op": "moveFile", "to": ["x"]}],
+        [{"op": "moveFile", "to": "folder/"}],
+        [{"op": "moveFile", "to": "x"}, {"op": "moveFile", "to": "y"}],
+        [{"op": "deleteFile", "path": "x"}],
+        [{"op": ["append"]}],
         [{"op": "replace", "text": "x"}],
         [{"op": "replace", "start": "3", "text": "x"}],
         [{"op": "replace", "start": True, "text": "x"}],
@@ -77,18 +103,51 @@ def test_malformed_operations_are_parse_failed_with_a_next_step(ops: Any) -> Non
     assert problem.details["hint"]
 
 
-@pytest.mark.parametrize(
-    "name", ["replaceBlock", "deleteBlock", "insertAfterBlock", "moveFile", "deleteFile"]
-)
-def test_an_operation_that_this_version_lacks_says_what_to_use_instead(name: str) -> None:
-    problem = error("ABCD", [{"op": name, "line": 3, "to": "x", "text": "y"}])
-    assert problem.code is ErrorCode.EDIT_PARSE_FAILED
-    assert f"{name} is not available in this version" in problem.message
-    assert "Instead" in problem.message
+def test_block_operations_name_the_line_at_which_the_block_opens() -> None:
+    ops = [
+        {"op": "replaceBlock", "line": 2, "text": "a\nb\n"},
+        {"op": "deleteBlock", "line": 9},
+        {"op": "insertAfterBlock", "line": 12, "text": "c"},
+    ]
+    assert parse_request("00AF", ops) == EditRequest(
+        "00AF", (ReplaceBlock(1, 2, ("a", "b")), DeleteBlock(2, 9), InsertAfterBlock(3, 12, ("c",)))
+    )
+
+
+def test_a_move_comes_after_the_other_operations_wherever_it_stands() -> None:
+    move = {"op": "moveFile", "to": "b/c.txt"}
+    for ops in ([APPEND, move], [move, APPEND]):
+        parsed = parse_request("ABCD", ops)
+        assert isinstance(parsed, EditRequest)
+        assert [type(op) for op in parsed.ops] == [Append]
+        assert isinstance(parsed.file, MoveFile)
+        assert parsed.file.to == "b/c.txt"
+
+
+def test_a_deletion_stands_alone() -> None:
+    gone = {"op": "deleteFile"}
+    assert parse_request("ABCD", [gone]) == EditRequest("ABCD", (), DeleteFile(1))
+    for ops in ([APPEND, gone], [gone, {"op": "moveFile", "to": "x"}], [gone, gone]):
+        assert error("ABCD", ops).code is ErrorCode.EDIT_PARSE_FAILED
+
+
+def test_only_a_well_formed_call_names_a_second_path() -> None:
+    move = {"op": "moveFile", "to": "x"}
+    assert move_target("ABCD", [APPEND, move]) == "x"
+    assert move_target("ABCD", [APPEND]) is None
+    assert move_target(None, [move]) is None
+    assert move_target("ABCD", [move, move]) is None
+    assert move_target("ABCD", "moveFile") is None
 
 
 @pytest.mark.parametrize(
-    "op", [{"op": "append"}, {"op": "replace", "start": 1}, {"op": "insert", "after": 0}]
+    "op",
+    [
+        {"op": "append"},
+        {"op": "replace", "start": 1},
+        {"op": "insert", "after": 0},
+        {"op": "replaceBlock", "line": 1},
+    ],
 )
 def test_empty_text_is_refused_whole_because_it_could_mean_two_things(op: dict[str, Any]) -> None:
     problem = error("ABCD", [APPEND, {**op, "text": ""}])

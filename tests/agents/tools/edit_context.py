@@ -18,6 +18,7 @@ from agents.journal import Journal
 from agents.locks import PathLocks
 from agents.permit import Permit
 from agents.rules.effects import EffectIntent, EffectResult
+from agents.rules.paths import ResolvedPath
 from agents.rules.text import decode
 from agents.snapshots import SnapshotStore
 from agents.tools.base import Tool, ToolContext, ToolOutput, WaitKind
@@ -52,7 +53,8 @@ class Place:
     outside: Path
     workspace: Workspace
     locks: PathLocks = attrs.field(factory=PathLocks)
-    log: KeptLog = attrs.field(factory=KeptLog)
+    log: Any = attrs.field(factory=KeptLog)
+    """A `KeptLog`, or any other `EffectLog`."""
     waits: list[WaitKind] = attrs.field(factory=list)
 
     def write(self, name: str, data: bytes) -> Path:
@@ -76,11 +78,12 @@ class Hand:
 
     place: Place
     owner: str = "run-1"
+    call_id: str = "call-1"
     snapshots: SnapshotStore = attrs.field(factory=SnapshotStore)
 
     def context(self) -> ToolContext:
         return ToolContext(
-            call_id="call-1",
+            call_id=self.call_id,
             session_id="session-1",
             agent=AgentRef(id=self.owner, name="main", label="main", depth=0),
             workspace=self.place.workspace,
@@ -101,21 +104,22 @@ class Hand:
         return self.snapshots.record_read(resolved.canonical, data, seen=lines)
 
     async def edit(self, path: str, tag: Any, *ops: Any) -> ToolOutput:
-        return await self._run(EditTool(), EditInput(path=path, tag=tag, ops=list(ops)), path)
+        return await self._run(EditTool(), EditInput(path=path, tag=tag, ops=list(ops)))
 
     async def write(self, path: str, content: str) -> ToolOutput:
-        return await self._run(WriteTool(), WriteInput(path=path, content=content), path)
+        return await self._run(WriteTool(), WriteInput(path=path, content=content))
 
     async def preview(self, tool: Tool, arguments: msgspec.Struct) -> str:
-        (target,) = tool.targets(arguments)
-        shown = await tool.check(arguments, (self.place.workspace.resolve(target.path),), self.context())
+        shown = await tool.check(arguments, self._paths(tool, arguments), self.context())
         assert shown is not None
         return shown.diff
 
-    async def _run(self, tool: Tool, arguments: msgspec.Struct, path: str) -> ToolOutput:
-        resolved = self.place.workspace.resolve(path)
-        permit = Permit._create("call-1", tool.name, arguments, (resolved,), None)
+    async def _run(self, tool: Tool, arguments: msgspec.Struct) -> ToolOutput:
+        permit = Permit._create(self.call_id, tool.name, arguments, self._paths(tool, arguments), None)
         return await tool.run(arguments, permit, self.context())
+
+    def _paths(self, tool: Tool, arguments: msgspec.Struct) -> tuple[ResolvedPath, ...]:
+        return tuple(self.place.workspace.resolve(target.path) for target in tool.targets(arguments))
 
 
 def make_place(tmp_path: Path) -> Place:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import resource
 import stat
 import subprocess
 from pathlib import Path
@@ -412,10 +413,11 @@ async def test_an_edit_cancelled_at_the_write_is_whole_and_is_known_to_its_agent
     assert place.locks.held == 0
 
 
-def test_the_schema_offers_the_four_operations_and_no_others() -> None:
+def test_the_schema_offers_the_nine_operations_and_no_others() -> None:
     schema = argument_schema(EditTool())
     names = {shape["properties"]["op"]["const"] for shape in schema["properties"]["ops"]["items"]["oneOf"]}
-    assert names == {"replace", "insert", "append", "delete"}
+    lines = {"replace", "insert", "append", "delete"}
+    assert names == lines | {"replaceBlock", "deleteBlock", "insertAfterBlock", "moveFile", "deleteFile"}
     assert schema["required"] == ["path", "tag", "ops"]
 
 
@@ -423,3 +425,23 @@ def test_it_is_a_high_risk_mutation_of_its_one_path() -> None:
     tool = EditTool()
     assert (tool.name, tool.risk, tool.group) == ("Edit", "high", CallGroup.MUTATION)
     assert tool.targets(EditInput(path="f")) == (Target("f", PathUse.WRITE),)
+
+
+async def test_a_write_that_runs_out_of_space_leaves_the_old_file_and_nothing_else(
+    place: Place, hand: Hand
+) -> None:
+    old = b"row\n" * 700_000
+    path = place.write("big.txt", old)
+    tag = hand.read("big.txt", seen=[1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (2_000_000, hard)
+    )  # stands for a full disk: writing fails midway
+    try:
+        with fails(ErrorCode.TOOL_FAILED):
+            await hand.edit("big.txt", tag, replace(1, "first"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == old
+    assert place.leftovers() == []
+    assert [entry.ok for entry in place.log.results] == [False]

@@ -7,6 +7,7 @@ import os
 import random
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from agents.errors import ErrorCode
 from agents.large_files import LargeFiles, WindowLine, read_window
 from agents.rules.text import decode
+from agents.rules.tool_search import ToolCard
+from agents.tools.active import ActiveTools
 from agents.tools.base import ToolContext
 from agents.tools.read import MAX_CONTENT_BYTES, MAX_LINES, ReadTool
 from tests.agents.tools.context import error, make_context, result
@@ -141,6 +144,25 @@ async def test_a_directory_is_refused_with_the_call_that_lists_it(
     assert refused.details["suggestedTool"] == "Glob"
     assert refused.details["suggestedArgs"] == {"path": path, "pattern": "**/*"}
     assert "hidden-name" not in refused.message
+    assert "ToolSearch" not in refused.message
+
+
+async def test_an_agent_that_must_activate_the_lister_first_is_told_how(context: ToolContext) -> None:
+    active = ActiveTools(("Read", "Glob", "ToolSearch"), (ToolCard("Glob", "Lists files."),))
+    refused = await error(READ, attrs.evolve(context, active=active), path=".")
+    assert "call ToolSearch with the query `Glob` first" in refused.message
+    assert refused.details["suggestedTool"] == "Glob"
+    active.search("Glob")
+    refused = await error(READ, attrs.evolve(context, active=active), path=".")
+    assert "ToolSearch" not in refused.message
+    assert refused.details["suggestedTool"] == "Glob"
+
+
+async def test_an_agent_that_cannot_list_is_not_sent_to_a_tool_it_lacks(context: ToolContext) -> None:
+    refused = await error(READ, attrs.evolve(context, active=ActiveTools(("Read", "Bash"))), path=".")
+    assert refused.code is ErrorCode.INVALID_ARGUMENT
+    assert refused.details == {"kind": "directory"}
+    assert "Glob" not in refused.message
     assert "ToolSearch" not in refused.message
 
 

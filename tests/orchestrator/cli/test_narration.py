@@ -121,7 +121,7 @@ def test_a_permission_and_its_answer_are_told() -> None:
     )
     resolved = PermissionResolved(request_id="req-1", decision="deny", source="terminal", wait_ms=61_000)
     assert texts(narrator, started(), event(PermissionRequested(request=request))) == [
-        "? fixer#1 Bash waits for you: Bash runs a command."
+        "? fixer#1 Bash waits for you: Bash runs a command. · req-1"
     ]
     assert narrator.agents["run-1"].asking == 1
     assert texts(narrator, event(resolved)) == ["  fixer#1 Bash denied (terminal, 1 m 01 s)"]

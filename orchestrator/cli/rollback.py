@@ -1,0 +1,72 @@
+"""`rollback`: undo what a call, task, turn or session did to the workspace's files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+import trio
+
+from agents.errors import ErrorCode
+from agents.workspace import Workspace
+from orchestrator.cli.listing import say
+from orchestrator.cli.lookup import existing_store, find, session_row, store_path
+from orchestrator.rollback import RolledBack, Scope, roll_back, scope_of_call, scope_of_found, stored_reviews
+from orchestrator.store.base import Store
+
+CALL_PREFIXES = ("call-", "rollback-")
+
+
+@click.command("rollback")
+@click.argument("name", metavar="ID")
+@click.option("--dry-run", is_flag=True, help="Print what was changed; change nothing.")
+@click.option("--store", metavar="PATH", help="The store's file.")
+def rollback(name: str, dry_run: bool, store: str | None) -> None:
+    """Undo what ID did to the workspace's files, if nobody changed them since.
+
+    ID is a call, task, run, chain, turn or session; of a task its delegates' changes are undone as well. A
+    file that was changed later is a CONFLICT, and then nothing is touched. A rollback prints an id of its
+    own, with which it can be rolled back.
+    """
+
+    async def work(path: Path) -> None:
+        async with existing_store(path) as opened:
+            scope = await _scope(opened, name)
+            if dry_run:
+                reviews = await stored_reviews(opened, scope)
+                say(f"{review.change:<9} {review.path}  {review.call_id}" for review in reviews)
+            else:
+                say(_told(await _undone(opened, scope)))
+
+    trio.run(work, store_path({"store": store}))
+
+
+async def _scope(store: Store, name: str) -> Scope:
+    if name.startswith(CALL_PREFIXES):
+        sessions = [row.session_id for row in await store.sessions(limit=1000)]
+        return await scope_of_call(store, name, sessions)
+    return await scope_of_found(store, await find(store, name, ErrorCode.NOT_FOUND, Path.cwd()))
+
+
+async def _undone(store: Store, scope: Scope) -> RolledBack:
+    """Hold the session, so that nobody works on it meanwhile, and undo."""
+    row = await session_row(store, scope.session_id)
+    scratch = Path(tempfile.mkdtemp(prefix="orchestrator-rollback-"))
+    try:
+        async with store.lease(scope.session_id, patience=0):
+            workspace = Workspace(
+                Path(row.workspace), scratch=scratch, data_dir=Path(store.location).parent, home=Path.home()
+            )
+            return await roll_back(store, scope, workspace=workspace)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _told(done: RolledBack) -> list[str]:
+    lines = [f"{change.change:<9} {change.path}" for change in done.changes]
+    lines += [f"left      {words}" for words in done.left]
+    if not done.changes:
+        return [*lines, "Nothing was changed: the files are as they were before already."]
+    return [*lines, f"Rolled back. `orchestrator rollback {done.call_id}` brings it back."]
