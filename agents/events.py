@@ -253,6 +253,13 @@ class EffectsTold(Payload, frozen=True, kw_only=True, rename="camel", tag="effec
     effect_ids: tuple[str, ...]
 
 
+class TurnClosed(Payload, frozen=True, kw_only=True, rename="camel", tag="turn.closed"):
+    """The last delegate of a turn that had given way to a follow-up prompt has settled: its root span ends."""
+
+    PRINTED: ClassVar[bool] = False
+    status: TaskStatus
+
+
 class TurnFinished(Payload, frozen=True, kw_only=True, rename="camel", tag="turn.finished"):
     status: TaskStatus
     text: str
@@ -291,6 +298,7 @@ AnyPayload = (
     | ResultsDelivered
     | EffectsTold
     | TurnFinished
+    | TurnClosed
 )
 
 

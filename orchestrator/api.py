@@ -39,6 +39,7 @@ async def open_session(
     permission_timeout: float = 120.0,
     defer_tools: bool = True,
     approver: Any | None = None,
+    inbox: bool = False,
     tools: Sequence[Any] = (),
     definitions: Sequence[AgentSpec] = (),
     store: str | os.PathLike[str] | Store | None = None,
@@ -52,7 +53,8 @@ async def open_session(
 
     `model` is `provider:name` (or a `Model` of your own); without it `ORCHESTRATOR_MODEL` counts. On a
     resume, model, base URL and mode (`agent` or `plan`) are the stored ones unless given. `approver` is an
-    object with `async def approve(request) -> Answer | bool`; without one, what would ask is denied.
+    object with `async def approve(request) -> Answer | bool`; with `inbox` a request waits for `orchestrator
+    approve`; without either, what would ask is denied.
     `tools` are functions with annotated arguments and a docstring. `store` is a file, or an open `Store`
     such as `MemoryStore`. With `defer_tools` the main agent activates all but the core tools by ToolSearch,
     anew for each prompt. `resume` is the id of a stored session. `permission_timeout` is in seconds.
@@ -87,6 +89,7 @@ async def open_session(
         tools=tuple(tools),
         definitions=tuple(definitions),
         surface=None if approver is None else ApproverSurface(approver),
+        inbox=inbox,
         store=None if isinstance(store, str | os.PathLike) else store,
         warn=warn,
     )

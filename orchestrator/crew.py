@@ -43,6 +43,8 @@ class Run:
     result: TaskResult | None = None
     delivered: bool = False
     """Whether its parent has been given the result."""
+    counted: bool = False
+    """Whether a finished turn has counted its usage, files and denials."""
 
     @property
     def status(self) -> str:
@@ -125,6 +127,7 @@ class Crew:
         )
         run.result = row.result
         run.delivered = row.delivered
+        run.counted = True
         run.settled.set()
         if row.resumes in self._runs:
             self._runs[row.resumes].delivered = True  # this run's result takes its place

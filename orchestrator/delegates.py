@@ -67,6 +67,8 @@ class Delegates:
     """Where its delegates run: the session's for the main agent, its run's own for a delegate."""
     mine: Callable[[Run], bool]
     """Which runs count as this agent's, those of earlier runs of its conversation included."""
+    gives_way: trio.Event = attrs.field(factory=trio.Event)
+    """Set when a follow-up prompt waits: the agent's loop is then not entered again in this turn."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -113,7 +115,8 @@ class Delegates:
         if model is not None:
             return ToolError(
                 code=ErrorCode.INVALID_ARGUMENT,
-                message=f"A resumed chain keeps its model. Call Task again with resume {resume!r} and without `model`.",
+                message="A resumed chain keeps its model. Call Task again without `model`, with resume "
+                f"{resume!r}.",
             )
         return await self.supervisor.desk.continuation(
             self.supervisor.crew.last_of_chain(run),
@@ -177,10 +180,23 @@ class Delegates:
         for run in self.runs:
             await run.settled.wait()
 
-    async def undelivered(self) -> tuple[TaskResult, ...]:
-        """Wait for the running ones, then every result that this agent has not been given, in order of start."""
-        await self.settled()
+    @property
+    def unread(self) -> tuple[TaskResult, ...]:
+        """Every result so far that this agent has not been given, in order of start."""
         return tuple(run.result for run in self.runs if run.result is not None and not run.delivered)
+
+    async def news(self) -> tuple[TaskResult, ...]:
+        """Wait for the running ones, then what is unread. Nothing, at once, when a follow-up prompt waits."""
+        async with trio.open_nursery() as nursery:
+
+            async def give_way() -> None:
+                await self.gives_way.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(give_way)
+            await self.settled()
+            nursery.cancel_scope.cancel()
+        return () if self.gives_way.is_set() else self.unread
 
     def delivered(self, task_ids: Sequence[str]) -> None:
         """The agent has been given these results."""
@@ -242,8 +258,8 @@ def _limit_reached(running: Sequence[Run], limit: int) -> ToolError:
     labels = ", ".join(f"{run.label} ({run.task_id})" for run in running)
     return ToolError(
         code=ErrorCode.DELEGATION_LIMIT,
-        message=f"{limit} delegates run already, which is the limit: {labels}. Call TaskWait (mode `any`) until one has "
-        f"ended, or TaskStop to end one, then start this one.",
+        message=f"{limit} delegates run already, which is the limit: {labels}. Call TaskWait (mode `any`) until "
+        f"one has ended, or TaskStop to end one, then start this one.",
         retriable=True,
         details={"limit": limit},
     )

@@ -34,7 +34,7 @@ class Desk:
         if depth > self.max_depth:
             return ToolError(
                 code=ErrorCode.DELEGATION_DEPTH,
-                message=f"Delegates may be nested {self.max_depth} deep here. Do the work with your own tools.",
+                message=f"Delegates may be nested {self.max_depth} deep here. Use your own tools for this.",
                 details={"maxDepth": self.max_depth},
             )
         spec = self.specs.get(agent)
@@ -80,7 +80,7 @@ class Desk:
         )
 
     async def restart(self, run: Run, prompt: str) -> Order | ToolError:
-        """The next run of a chain whose only run ended before its model had answered: from its brief again."""
+        """The next run of a chain whose only run ended before its model had answered: from its brief."""
         spec = self.specs.get(run.agent_name)
         if spec is None:
             return self._unknown_agent(run.agent_name)
@@ -107,7 +107,7 @@ class Desk:
     def _unknown_agent(self, name: str) -> ToolError:
         return ToolError(
             code=ErrorCode.AGENT_UNKNOWN,
-            message=f"There is no delegate {name!r}. Use one of: {', '.join(self.specs) or '(none is defined)'}.",
+            message=f"There is no delegate {name!r}. Use one of: {', '.join(self.specs) or '(none)'}.",
             details={"known": list(self.specs)},
         )
 
@@ -116,7 +116,7 @@ def _refusal(run: Run, agent: str | None, by_person: bool) -> ToolError | None:
     if run.status == RUNNING:
         return ToolError(
             code=ErrorCode.TASK_RUNNING,
-            message=f"{run.label} still runs. Wait for it with TaskWait, or end it with TaskStop, then resume it.",
+            message=f"{run.label} still runs. Wait for it (TaskWait) or end it (TaskStop), then resume it.",
             retriable=True,
         )
     if agent is not None and agent != run.agent_name:
@@ -128,7 +128,7 @@ def _refusal(run: Run, agent: str | None, by_person: bool) -> ToolError | None:
     if not by_person and run.status not in RESUMABLE_BY_MODEL:
         return ToolError(
             code=ErrorCode.TASK_NOT_RESUMABLE,
-            message=f"{run.label} was {run.status}: only a person can resume it. Start a new task, or report it.",
+            message=f"{run.label} was {run.status}: only a person can resume it. Start a new task or report it.",
         )
     return None
 
@@ -145,7 +145,7 @@ def how_it_ended(run: Run) -> str:
         return f"[Your previous run of this task ended: {run.status}.]"
     recovery = result.error.details.get("recovery", "")
     return (
-        f"[Your previous run of this task ended: {result.status}, {result.error.code.value}: {result.error.message}"
-        f"{'' if not recovery or recovery in result.error.message else f' {recovery}'} Your counters start at zero; do "
-        f"not repeat what ended it. Files may have changed since: read before you edit.]"
+        f"[Your previous run of this task ended: {result.status}, {result.error.code.value}: "
+        f"{result.error.message}{'' if recovery in result.error.message else f' {recovery}'} Your counters "
+        f"start at zero; do not repeat what ended it. Files may have changed since: read before you edit.]"
     )

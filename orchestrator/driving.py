@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from agents.agent import Agent, Transcript
 from agents.errors import ErrorCode, Failure, ToolError
@@ -13,6 +13,7 @@ from agents.events import AnyPayload, EffectsTold, ResultsDelivered
 from agents.loop import run_agent
 from agents.messages import Message, Text
 from agents.outcome import AgentOutcome, Ending
+from orchestrator.crew import Run
 from orchestrator.delegates import Delegates
 from orchestrator.reports import hand_over_text
 from orchestrator.telling import Untold, told_text
@@ -34,13 +35,20 @@ STORE_CODES = frozenset(
 
 
 async def begin(
-    transcript: Transcript, delegates: Delegates, untold: Untold, owners: Collection[str], prompt: str
+    transcript: Transcript,
+    delegates: Delegates,
+    untold: Untold,
+    owners: Collection[str],
+    prompt: str,
+    first: Sequence[Run],
 ) -> None:
     """Open the run's conversation with `prompt`, behind what the agent is still to be told: the results of
-    its delegates that it was not given, and the open effects of `owners`, its earlier runs. Waits for
-    delegates that run. The message and the notes that it was told are stored together.
+    its delegates that it was not given, and the open effects of `owners`, its earlier runs. Waits for the
+    runs of `first`. The message and the notes that it was told are stored together.
     """
-    results = await delegates.undelivered()
+    for run in first:
+        await run.settled.wait()
+    results = delegates.unread
     effects = untold.of(owners)
     task_ids = tuple(result.task_id for result in results)
     also: list[AnyPayload] = []
@@ -65,7 +73,7 @@ async def drive(agent: Agent, transcript: Transcript, delegates: Delegates) -> A
     """The agent's outcome for everything that can happen in its work; only store failures are raised.
 
     While its loop has ended normally and delegates still run, or have results it was not given, the agent's
-    work stays open: it waits for them, is handed the reports, and judges.
+    work stays open: it waits for them, is handed the reports, and judges. A follow-up prompt ends that wait.
     """
     try:
         while True:
@@ -73,7 +81,7 @@ async def drive(agent: Agent, transcript: Transcript, delegates: Delegates) -> A
             if outcome.ending is not Ending.FINISHED:
                 await delegates.settled()
                 return outcome
-            results = await delegates.undelivered()
+            results = await delegates.news()
             if not results:
                 return outcome
             task_ids = tuple(result.task_id for result in results)
@@ -81,17 +89,17 @@ async def drive(agent: Agent, transcript: Transcript, delegates: Delegates) -> A
             await transcript.append(handed, ResultsDelivered(task_ids=task_ids))
             delegates.delivered(task_ids)
     except Exception as error:
-        return await _contained(agent, transcript, delegates, error)
+        outcome = contained(agent, transcript, error)
+        await delegates.settled()
+        return outcome
 
 
-async def _contained(
-    agent: Agent, transcript: Transcript, delegates: Delegates, error: Exception
-) -> AgentOutcome:
+def contained(agent: Agent, transcript: Transcript, error: Exception) -> AgentOutcome:
+    """The outcome of a run whose work raised `error`; a store failure among its leaves is raised again."""
     leaves = list(leaf_exceptions(error))
     failures = [leaf.error for leaf in leaves if isinstance(leaf, Failure)]
     if any(failure.code in STORE_CODES for failure in failures):
         raise error
-    await delegates.settled()
     if failures and len(failures) == len(leaves):
         return agent.outcome(Ending.ERROR, transcript.last_text, failures[0])
     return agent.outcome(Ending.ERROR, transcript.last_text, _internal(agent, error))

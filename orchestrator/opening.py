@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -51,6 +52,7 @@ from telemetry.spans import parse_traceparent
 from telemetry.tracefile import TraceFileError
 
 VERSION = "0.1.0"
+SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def warn_on_stderr(text: str) -> None:
@@ -92,6 +94,7 @@ async def open_settings(
             store = await stack.enter_async_context(open_sqlite_store(settings.store_path))
         row = await _stored(store, resume)
         settings = settings if row is None else _as_stored(settings, row)
+        identity = row.session_id if row is not None else await _new_id(store, session_id)
         _check(settings)
         models = await stack.enter_async_context(
             open_models(
@@ -107,7 +110,6 @@ async def open_settings(
             services=settings.trace_services,
             service_version=VERSION,
         )
-        identity = row.session_id if row is not None else session_id or f"ses-{uuid.uuid4().hex[:12]}"
         await stack.enter_async_context(store.lease(identity))
         sending = Sending(store, identity)
         stack.push_async_callback(sending.finish)  # runs when the export has closed, under the lease
@@ -240,6 +242,24 @@ async def _stored(store: Store, resume: str | None) -> SessionRow | None:
             f"There is no session {resume!r} in {store.location}. List them with `orchestrator sessions`.",
         )
     return row
+
+
+async def _new_id(store: Store, chosen: str | None) -> str:
+    """The caller's id for a new session, if it is one: it also names a folder."""
+    if chosen is None:
+        return f"ses-{uuid.uuid4().hex[:12]}"
+    if not SESSION_ID.match(chosen):
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT,
+            f"{chosen!r} cannot be a session's id: use up to 64 letters, digits, dots, dashes "
+            "and underscores.",
+        )
+    if await store.session(chosen) is not None:
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT,
+            f"There is a session {chosen} already. Go on with it: `orchestrator resume {chosen}`.",
+        )
+    return chosen
 
 
 def _as_stored(settings: Settings, row: SessionRow) -> Settings:

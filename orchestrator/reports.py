@@ -13,7 +13,7 @@ MAX_JOINED_CHARS = 50_000
 
 
 def bounded(results: Sequence[TaskResult], limit: int = MAX_JOINED_CHARS) -> tuple[TaskResult, ...]:
-    """`results` with their reports cut, longest first, so that together they stay within `limit` characters."""
+    """`results` with their reports cut, longest first, so that together they have `limit` characters."""
     whole = sum(len(result.report) for result in results)
     if whole <= limit or not results:
         return tuple(results)

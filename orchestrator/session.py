@@ -46,14 +46,19 @@ class Session:
     warnings: tuple[str, ...] = ()
     """What was odd about definitions and settings, for the person."""
     _turn: Turn | None = None
-    _idle: trio.Lock = attrs.field(factory=trio.Lock)
+    _prompts: trio.Lock = attrs.field(factory=trio.Lock)
+    """Prompts begin one after the other, in the order in which they came."""
 
     @property
     def crew(self) -> Crew:
         return self.supervisor.crew
 
     async def run(self, prompt: str) -> TurnOutcome:
-        """One turn of the main agent. A second prompt waits until the first turn has ended.
+        """One turn of the main agent.
+
+        A follow-up prompt waits until the parent's loop is idle, then it is a new turn and closes the earlier
+        one for the parent: that `run` returns with the text so far, its delegates run on, and their results
+        go to the newest turn.
 
         Raises `Failure` INVALID_ARGUMENT for an empty prompt, and store failures.
         """
@@ -95,7 +100,8 @@ class Session:
                 "Give a prompt to go on with it.",
             )
         order = await self._order_alone(last, prompt)
-        async with self._idle:
+        async with self._prompts:
+            await self._make_way()
             turn = TaskTurn(
                 assembly=self.assembly,
                 supervisor=self.supervisor,
@@ -107,7 +113,8 @@ class Session:
                 resumes=await self._resumed_run(last),
                 order=order,
             )
-            return await self._play(turn)
+            await self._begin(turn)
+        return await self._play(turn)
 
     def stop(self) -> None:
         """End the open turn: it becomes `stopped`, its delegates `aborted`. Returns at once."""
@@ -170,7 +177,8 @@ class Session:
     async def _main_turn(
         self, prompt: str, *, orders: Sequence[Order], resuming: bool = False
     ) -> TurnOutcome:
-        async with self._idle:
+        async with self._prompts:
+            await self._make_way()
             turns = await self.store.turns(self.id)
             newest = _newest_main_turn(turns)
             turn = MainTurn(
@@ -187,15 +195,28 @@ class Session:
                 max_turns=self.settings.max_turns,
                 orders=tuple(orders),
             )
-            return await self._play(turn)
+            await self._begin(turn)
+        return await self._play(turn)
 
-    async def _play(self, turn: MainTurn | TaskTurn) -> TurnOutcome:
+    async def _make_way(self) -> None:
+        if self._turn is not None:
+            await self._turn.give_way()
+
+    async def _begin(self, turn: MainTurn | TaskTurn) -> None:
         self._turn = turn
         try:
             await turn.begin()
+        except BaseException:
+            turn.ended.set()
+            raise
+
+    async def _play(self, turn: MainTurn | TaskTurn) -> TurnOutcome:
+        try:
             return await turn.work()
         finally:
-            self._turn = None
+            turn.ended.set()
+            if self._turn is turn:
+                self._turn = None
 
     async def _history(self) -> tuple[Message, ...]:
         return await self.store.messages(self.id, None)

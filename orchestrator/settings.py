@@ -46,7 +46,7 @@ class Settings:
     permission_timeout: float = 120.0
     """Seconds a request stays open, queued or not."""
     defer_tools: bool = True
-    """Whether the main agent activates search, plugin and own tools on demand; else all are active at once."""
+    """Whether the main agent activates search, plugin and own tools on demand; else all are active."""
     data_dir: Path = attrs.field(factory=lambda: default_data_dir(os.environ))
     store: Path | None = None
     """The store's file; None: `store.sqlite3` in the data directory."""

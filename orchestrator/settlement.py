@@ -53,7 +53,8 @@ def settle(
 
 EMPTY_RESULT = ToolError(
     code=ErrorCode.EMPTY_RESULT,
-    message="The delegate ended without any visible text, so there is no result. Resume it and ask for its findings.",
+    message="The delegate ended without any visible text, so there is no result. Resume it and ask for its "
+    "findings.",
     retriable=True,
 )
 

@@ -36,7 +36,7 @@ from orchestrator.closing import (
 from orchestrator.crew import Crew, Order, Run
 from orchestrator.delegates import Delegates
 from orchestrator.desk import Desk
-from orchestrator.driving import begin, drive
+from orchestrator.driving import begin, contained, drive
 from orchestrator.settlement import RunFacts, settle
 from orchestrator.task import DELEGATE_SECONDS
 from orchestrator.telling import Untold
@@ -169,6 +169,8 @@ class _Supervised:
         try:
             try:
                 outcome = await self._work()
+            except Exception as error:
+                outcome = contained(self.agent, self.transcript, error)
             except BaseException:
                 await self._settle(self._outcome(self.run.ending or Ending.ABORTED))
                 raise
@@ -211,10 +213,11 @@ class _Supervised:
             provider=self.order.model.provider,
         )
         await self.agent.emitter.emit(started, self.span)
+        first: list[Run] = []
         if "Task" in self.agent.tools:
             self.agent.delegator = delegates
             for order in self.order.nested:
-                await supervisor.launch(
+                nested = await supervisor.launch(
                     order,
                     parent_owner=run.run_id,
                     depth=run.depth + 1,
@@ -222,8 +225,9 @@ class _Supervised:
                     parent=self.span.ref,
                     nursery=delegates.nursery,
                 )
+                first.append(nested)
         owners = {earlier.run_id for earlier in supervisor.crew.chain(run.chain_id)}
-        await begin(self.transcript, delegates, supervisor.untold, owners, self.order.prompt)
+        await begin(self.transcript, delegates, supervisor.untold, owners, self.order.prompt, first)
 
     def _outcome(self, ending: Ending, error: ToolError | None = None) -> AgentOutcome:
         return self.agent.outcome(ending, self.transcript.last_text, error)

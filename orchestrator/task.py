@@ -1,7 +1,7 @@
 """Task, run and chain: their states and what may follow what. Pure.
 
-A run is `running` until it is settled, once, into one status of the closed set. A chain is a straight line of runs
-of one delegate conversation; only its last run can be continued.
+A run is `running` until it is settled, once, into one status of the closed set. A chain is a straight line
+of runs of one delegate conversation; only its last run can be continued.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from agents.events import (
     RecoveryReleased,
     ResumedTrace,
     RunSettled,
+    TurnClosed,
     TurnFinished,
     TurnStarted,
 )
@@ -117,6 +118,8 @@ class Turn:
     """The earlier turn that this one resumes."""
     turn_id: str = attrs.field(factory=lambda: f"turn-{uuid.uuid4().hex[:12]}")
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    """Set when `work` has returned."""
     span: Span = attrs.field(init=False)
     emitter: Emitter = attrs.field(init=False)
 
@@ -167,6 +170,10 @@ class Turn:
         for run in running:
             await run.settled.wait()
 
+    async def give_way(self) -> None:
+        """Wait until a follow-up prompt may begin: the turn has ended."""
+        await self.ended.wait()
+
     def finished(
         self,
         status: TaskStatus,
@@ -178,10 +185,12 @@ class Turn:
     ) -> TurnFinished:
         """The turn's result: its agent's own figures and those of the runs directly below it, each once."""
         results = [run.result for run in runs if run.result is not None]
+        for run in runs:
+            run.counted = True
         usage = total_usage(Usage() if own is None else own.usage, results)
         files = total_changes(() if own is None else own.files_changed, results)
         waits = self.waits if own is None else own.waits
-        denials = (*(() if own is None else own.denials), *self._denials_below())
+        denials = (*(() if own is None else own.denials), *self._denials_of(runs))
         self.span.set_attributes(
             {
                 names.OUTCOME: status,
@@ -203,10 +212,13 @@ class Turn:
             files_changed=files,
         )
 
-    def _denials_below(self) -> list[Denial]:
-        agents = [run.agent for run in self.supervisor.crew.all if run.agent is not None]
-        mine = [agent for agent in agents if agent.emitter.turn_id == self.turn_id]
-        return [denial for agent in mine for denial in agent.tally.denials]
+    def _denials_of(self, runs: Sequence[Run]) -> list[Denial]:
+        """What was denied to these runs and to the runs below them."""
+        denials: list[Denial] = []
+        for run in runs:
+            denials.extend(() if run.agent is None else run.agent.tally.denials)
+            denials.extend(self._denials_of(self.supervisor.crew.children(run.run_id)))
+        return denials
 
 
 @attrs.define(eq=False)
@@ -221,6 +233,7 @@ class MainTurn(Turn):
     """Chains that a resume continues first; the parent is handed their results."""
     agent: Agent = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False)
+    delegates: Delegates = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -237,27 +250,7 @@ class MainTurn(Turn):
             max_turns=self.max_turns,
         )
         self.transcript = Transcript(self.agent.emitter, span, list(self.history))
-
-    async def work(self) -> TurnOutcome:
-        """Run the main agent to its end and settle, whatever happens; cancellation from outside goes on."""
-        delegates = self._delegates()
-        try:
-            outcome: AgentOutcome | None = None
-            with self.scope:
-                outcome = await self._drive(delegates)
-            if outcome is None:
-                outcome = self._outcome(Ending.STOPPED)
-                with shielded("The settlement of a turn"):
-                    await self.abort_delegates()
-        except BaseException:
-            with shielded("The settlement of a turn"):
-                await self.abort_delegates()
-                await self._settle(self._outcome(Ending.ABORTED), delegates)
-            raise
-        return await self._settle(outcome, delegates)
-
-    def _delegates(self) -> Delegates:
-        delegates = Delegates(
+        self.delegates = Delegates(
             supervisor=self.supervisor,
             owner=self.turn_id,
             depth=0,
@@ -266,10 +259,31 @@ class MainTurn(Turn):
             mine=lambda run: run.depth == 1,
         )
         if "Task" in self.agent.tools:
-            self.agent.delegator = delegates
-        return delegates
+            self.agent.delegator = self.delegates
 
-    async def _drive(self, delegates: Delegates) -> AgentOutcome:
+    async def give_way(self) -> None:
+        """Once the loop is idle, leave the delegates to the follow-up prompt and end for the parent."""
+        self.delegates.gives_way.set()
+        await self.ended.wait()
+
+    async def work(self) -> TurnOutcome:
+        """Run the main agent to its end and settle, whatever happens; cancellation from outside goes on."""
+        try:
+            outcome: AgentOutcome | None = None
+            with self.scope:
+                outcome = await self._drive()
+            if outcome is None:
+                outcome = self._outcome(Ending.STOPPED)
+                with shielded("The settlement of a turn"):
+                    await self.abort_delegates()
+        except BaseException:
+            with shielded("The settlement of a turn"):
+                await self.abort_delegates()
+                await self._settle(self._outcome(Ending.ABORTED))
+            raise
+        return await self._settle(outcome)
+
+    async def _drive(self) -> AgentOutcome:
         started = AgentStarted(
             name=self.spec.name,
             model=self.model.name,
@@ -277,17 +291,16 @@ class MainTurn(Turn):
             provider=self.model.provider,
         )
         await self.agent.emitter.emit(started, self.agent.span)
-        for order in self.orders:
-            await self._continue(order)
+        first = [await self._continue(order) for order in self.orders]
         untold = self.supervisor.untold
         delegated = {run.run_id for run in self.supervisor.crew.all}
         owners = {effect.owner for effect in untold.all} - delegated  # the turns of this conversation
-        await begin(self.transcript, delegates, untold, owners, self.prompt)
-        return await drive(self.agent, self.transcript, delegates)
+        await begin(self.transcript, self.delegates, untold, owners, self.prompt, first)
+        return await drive(self.agent, self.transcript, self.delegates)
 
-    async def _continue(self, order: Order) -> None:
+    async def _continue(self, order: Order) -> Run:
         before = order.continues
-        await self.supervisor.launch(
+        return await self.supervisor.launch(
             order,
             parent_owner=self.turn_id,
             depth=1 if before is None else before.depth,
@@ -299,14 +312,15 @@ class MainTurn(Turn):
     def _outcome(self, ending: Ending) -> AgentOutcome:
         return self.agent.outcome(ending, self.transcript.last_text)
 
-    async def _settle(self, outcome: AgentOutcome, delegates: Delegates) -> TurnOutcome:
+    async def _settle(self, outcome: AgentOutcome) -> TurnOutcome:
         with shielded("The settlement of a turn"):
             settling = self.span.child(names.SETTLE_SPAN)
             status, error = judge(outcome, self.agent.tally.terminal, empty=EMPTY_ANSWER)
             keys = released_keys(self.assembly.recovery, self.turn_id)
             self.assembly.feed.at_settlement(self.turn_id, self._release)
             now = time.time_ns()
-            runs = [run for run in delegates.runs if run.parent_owner == self.turn_id]
+            runs = [run for run in self.delegates.runs if run.result is not None and not run.counted]
+            below = [run for run in self.supervisor.crew.running if run.parent_owner == self.turn_id]
             payload = self.finished(status, error, outcome.text, outcome, runs, now)
             agent_record = close_agent_span(self.agent, status, error, keys, now)
             finished = AgentFinished(status=status, error=error, usage=outcome.usage, turns=outcome.turns)
@@ -319,10 +333,21 @@ class MainTurn(Turn):
                     self.emitter.event(settled, settling, ended=settling.end(now)),
                     self.emitter.event(RecoveryReleased(owner=self.turn_id, keys=keys), self.agent.span),
                     self.emitter.event(finished, self.agent.span, ended=agent_record),
-                    self.emitter.event(payload, self.span, ended=self.span.end(now)),
+                    self.emitter.event(payload, self.span, ended=None if below else self.span.end(now)),
                 ]
             )
+            if below:
+                self.nursery.start_soon(self._close_root, below, status)
             return TurnOutcome(stored[-1], payload)
+
+    async def _close_root(self, below: Sequence[Run], status: TaskStatus) -> None:
+        """The root span of a turn that gave way ends with the last of its delegates, however that ends."""
+        with trio.CancelScope(shield=True):  # each is bounded itself: its settlement has a deadline
+            for run in below:
+                await run.settled.wait()
+        with shielded("The end of a turn's trace"):
+            ended = self.span.end(max(run.settled_ns or 0 for run in below) or None)
+            await self.emitter.emit(TurnClosed(status=status), self.span, ended=ended)
 
     def _release(self) -> None:
         self.assembly.recovery.release(self.turn_id)

@@ -69,7 +69,11 @@ def running_jaeger(folder: Path) -> Iterator[Jaeger]:
     config.write_text(text)
     with (folder / "jaeger.log").open("wb") as log:
         process = subprocess.Popen(
-            [BINARY, "--config", f"file:{config}"], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            [BINARY, "--config", f"file:{config}"],
+            env={**os.environ, "JAEGER_UI_CONFIG": str(CONFIG.with_name("ui.json"))},
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
         )
         try:
             jaeger = Jaeger(f"http://127.0.0.1:{query}", f"http://127.0.0.1:{otlp}")

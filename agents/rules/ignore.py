@@ -150,15 +150,18 @@ class RuleList:
         self._rules: list[_Rule] = []
         self._by_name = _Table()
         self._by_path = _Table()
-        self._starts: set[str] | None = set()
+        self._starts = _Table()
+        """The first parts of the rules on paths."""
+        self._anywhere = False
+        """Whether a rule on paths may match at any depth."""
         self._names: dict[str, tuple[int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_name or self._by_path)
 
     def looks_below(self, directory: str) -> bool:
-        """Whether a rule on paths can match anything below this directory, which lies beside the rule file."""
-        return bool(self._by_path) and (self._starts is None or directory in self._starts)
+        """Whether a rule on paths can match below this directory, which lies beside the rule file."""
+        return bool(self._by_path) and (self._anywhere or bool(self._starts.matching(directory)))
 
     @property
     def looks_at_paths(self) -> bool:
@@ -189,12 +192,12 @@ class RuleList:
                 self._note_start(pattern.partition("/")[0])
 
     def _note_start(self, first: str) -> None:
-        if _GLOB_CHARACTERS.search(first):
-            self._starts = None
-        elif self._starts is not None:
-            self._starts.add(first)
+        # Of all wildcards only two stars can cross a slash.
+        if "**" in first or not self._starts.add(0, first, anchored=False):
+            self._anywhere = True
 
     def compile(self) -> None:
+        self._starts.compile()
         self._by_name.compile()
         self._by_path.compile()
 
@@ -246,7 +249,7 @@ def _compiled(data: bytes) -> RuleList:
 class _Frame:
     rules: RuleList
     prefix: str | None
-    """The current directory below the rule file, empty or ending in `/`; None: no rule on paths matters here."""
+    """The current directory below the rule file, empty or ending in `/`; None: no rule on paths matters."""
 
     def below(self, name: str) -> _Frame:
         """The frame in a sub-directory."""

@@ -31,7 +31,7 @@ from agents.rules.shell_writes import write_targets as write_targets
 
 _PATCHES = frozenset({"apply_patch", "applypatch", "patch"})
 _OWN = re.compile(r"orchestrator(?:\.[\w.]+)?|orc")
-_ANSWERS = frozenset({"approve", "deny", None})
+_ANSWERS = frozenset({"approve", "deny", "stop", None})
 _RUNNERS = frozenset({"run", "exec", "-m", "--", "uvx", "pipx"})
 _GIT_VALUED = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}

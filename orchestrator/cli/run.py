@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import trio
 
 from agents.errors import ErrorCode, Failure, ToolError, failure
 from agents.spec import OperatingMode
+from agents.tools.linux import make_unreadable
 from orchestrator.cli.listing import say
 from orchestrator.cli.logs import open_log
 from orchestrator.cli.lookup import existing_store, find, newest_session, same_folder, session_row, store_path
@@ -29,9 +29,6 @@ from orchestrator.store.sqlite import open_sqlite_store
 from orchestrator.turn import TurnOutcome
 
 T = TypeVar("T")
-
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-
 
 _ALIASES = """\b
 Spellings of Claude Code, and what they mean here:
@@ -66,11 +63,6 @@ def run(prompt: str | None, session_id: str | None, go_on: bool, resumed: str | 
             raise click.UsageError("--session-id names a new session, --continue goes on with a stored one.")
         _start(_continue, given, flags, text)
         return
-    if session_id is not None and not _SESSION_ID.match(session_id):
-        raise click.UsageError(
-            f"{session_id!r} cannot be a session's id: use up to 64 letters, digits, dots, dashes "
-            "and underscores."
-        )
     _start(_run, given, flags, text, session_id)
 
 
@@ -91,6 +83,7 @@ def resume(name: str, prompt: str | None, dry_run: bool, failed: bool, **given: 
 
 
 def _start(work: Callable[..., Awaitable[None]], *arguments: Any, **options: Any) -> None:
+    make_unreadable()  # before the first tool runs: no child may read a key out of this process
     trio.run(functools.partial(work, *arguments, **options))
 
 
@@ -109,11 +102,6 @@ async def _run(given: dict[str, Any], flags: dict[str, Any], prompt: str, sessio
     loaded = _loaded(flags, workspace_of(given["workspace"]))
     prompts = _prompts(loaded, given)
     async with open_sqlite_store(loaded.settings.store_path) as store:
-        if session_id is not None and await store.session(session_id) is not None:
-            raise failure(
-                ErrorCode.INVALID_ARGUMENT,
-                f"There is a session {session_id} already. Go on with it: orchestrator resume {session_id}",
-            )
         job = Job(
             settings=attrs.evolve(loaded.settings, headless=prompts == "none"),
             store=store,

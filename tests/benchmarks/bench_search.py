@@ -22,6 +22,7 @@ import attrs
 
 from agents.rules.binary import HEAD_BYTES, is_binary
 from agents.snapshots import SnapshotStore
+from agents.tools.grep import MAX_HEAD
 from agents.tools.search.content import Mode, Query, grep
 from agents.tools.search.files import find_files
 from agents.tools.search.globs import parse_path_glob
@@ -77,14 +78,17 @@ class Peer:
 def search(
     workspace: Workspace, pattern: str, *, ignore_case: bool = False, limit: int = EVERYTHING
 ) -> set[str]:
-    """Every hit of a Grep as `path:line`, with the snapshots that the tool takes."""
+    """Every hit of a Grep as `path:line`; the snapshots are those of as many lines as an answer may have."""
     snapshots = SnapshotStore()
+    rows = 0
     mode: Mode = "content"
     compiled = parse_pattern(pattern, ignore_case=ignore_case)
     query = Query(pattern=compiled, mode=mode, limit=limit, max_bytes=EVERYTHING)
 
     def record(canonical: str, data: bytes, seen: list[int]) -> str:
-        return snapshots.record_grep(canonical, data, seen=seen)
+        nonlocal rows
+        rows += len(seen)
+        return snapshots.record_grep(canonical, data, seen=seen) if rows <= MAX_HEAD else ""
 
     found = grep(workspace, workspace.resolve("."), query, clock=clock(), record=record)
     return {f"{hit.path}:{line.number}" for hit in found.hits for line in hit.lines}

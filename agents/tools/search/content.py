@@ -16,6 +16,7 @@ from agents.rules.paths import PathKind, ResolvedPath
 from agents.tools.search.files import shown_below, why_stopped
 from agents.tools.search.lines import Line, count_matches, has_match, matching_lines, rules_out, searchable
 from agents.tools.search.patterns import Pattern
+from agents.tools.search.sieve import sift
 from agents.tools.search.walk import Entry, Tally, TooManyEntries, Walk
 from agents.tools.search.worker import Clock, OutOfTime
 from agents.workspace import Workspace
@@ -98,7 +99,7 @@ class _File:
         return shown_below(self.root, self.below) if self.below else self.root.display
 
     def check_text(self) -> None:
-        """Raises `_NotText` for content that only a closer look tells from text: it is taken at a hit alone."""
+        """Raises `_NotText` for content that only a closer look tells from text, which is taken at a hit."""
         if is_unprintable(self.data[:HEAD_BYTES]):
             raise _NotText
 
@@ -112,11 +113,8 @@ def grep(workspace: Workspace, root: ResolvedPath, query: Query, *, clock: Clock
     found = Found()
     room = _Room(query.limit, query.max_bytes)
     try:
-        with contextlib.closing(_files(workspace, root, query, found, clock)) as files:
+        with contextlib.closing(_candidates(workspace, root, query, found, clock)) as files:
             for file in files:
-                found.searched += 1
-                if rules_out(query.pattern, file.data):
-                    continue
                 try:
                     hits = _hits(file, query, room, clock, record)
                 except _NotText:
@@ -139,19 +137,43 @@ def grep(workspace: Workspace, root: ResolvedPath, query: Query, *, clock: Clock
     return found
 
 
+def _candidates(
+    workspace: Workspace, root: ResolvedPath, query: Query, found: Found, clock: Clock
+) -> Generator[_File, None, None]:
+    """The files in which something may match; the others are only counted."""
+    tree = root.kind is PathKind.DIRECTORY
+    files = _files(workspace, root, query, found, clock) if tree else _named(workspace, root, query, found)
+    pattern = query.pattern
+    with contextlib.closing(files):
+        if tree and pattern.joinable and not pattern.quick:
+            for passed, file in sift(files, pattern, lambda file: file.data, clock.check):
+                found.searched += passed
+                if file is not None:
+                    found.searched += 1
+                    yield file
+            return
+        for file in files:
+            found.searched += 1
+            if not rules_out(pattern, file.data):
+                yield file
+
+
+def _named(
+    workspace: Workspace, root: ResolvedPath, query: Query, found: Found
+) -> Generator[_File, None, None]:
+    with workspace.open(root) as descriptor:
+        name, size = os.path.basename(root.canonical), os.fstat(descriptor).st_size
+        if query.include is not None and not query.include(name):
+            found.excluded = True
+            return
+        data = _text_of(descriptor, name, size, MAX_NAMED_BYTES, found.tally)
+        if data is not None:
+            yield _File(root, "", data, 0)
+
+
 def _files(
     workspace: Workspace, root: ResolvedPath, query: Query, found: Found, clock: Clock
 ) -> Generator[_File, None, None]:
-    if root.kind is not PathKind.DIRECTORY:
-        with workspace.open(root) as descriptor:
-            if query.include is not None and not query.include(os.path.basename(root.canonical)):
-                found.excluded = True
-                return
-            name, size = os.path.basename(root.canonical), os.fstat(descriptor).st_size
-            data = _text_of(descriptor, name, size, MAX_NAMED_BYTES, found.tally)
-            if data is not None:
-                yield _File(root, "", data, 0)
-        return
     walk = Walk(workspace, root, clock, found.tally, wants=query.include)
     with contextlib.closing(walk.files()) as entries:
         for entry in entries:
@@ -269,8 +291,6 @@ def _cut_newest(found: Found, query: Query) -> None:
     """Newest first, ties by path, sorted before the cut."""
     found.hits.sort(key=lambda hit: (-hit.mtime_ns, hit.path))
     room = _Room(query.limit, query.max_bytes)
-    kept = [
-        hit for hit in found.hits if not room.full and room.take(_size(hit.path) + 4)
-    ]
+    kept = [hit for hit in found.hits if not room.full and room.take(_size(hit.path) + 4)]
     found.full = room.full
     found.hits = kept

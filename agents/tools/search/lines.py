@@ -56,7 +56,10 @@ def matching_lines(pattern: Pattern, text: bytes, check: Callable[[], None]) -> 
     for start, end, hit in _spans(pattern, text, check):
         number += text.count(b"\n", counted, start)
         counted = start
-        yield _shown(number, text[start:end], hit - start)
+        if end - start <= MAX_LINE_CHARS:
+            yield Line(number, text[start:end].decode("utf-8", "replace"), False)
+        else:
+            yield _shown(number, text[start:end], hit - start)
 
 
 def has_match(pattern: Pattern, text: bytes, check: Callable[[], None]) -> bool:

@@ -6,6 +6,7 @@ refused with the alternative named: a pattern that silently means something else
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
@@ -20,6 +21,8 @@ _LOOK = ("(?=", "(?!", "(?<=", "(?<!")
 _META = frozenset(".^$*+?()[]{}|\\")
 _QUANTIFIERS = frozenset("*+?{")
 _MAX_MEMORY = 8 << 20
+_EDGES = re.compile(r"\\[AzZ]|\(\?(?![:P<])")
+"""What tells the edge of a text from that of a line, and flags, which could make others do so."""
 
 
 @attrs.frozen
@@ -35,6 +38,16 @@ class Pattern:
     """Plain text without which no line can match, else None."""
     regex: Any
     """The compiled expression over bytes, else None. It never matches across a line's end."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether plain text rules most files out, or finds the lines, without the expression."""
+        return self.literal is not None or self.required is not None
+
+    @property
+    def joinable(self) -> bool:
+        """Whether many files can be searched as one text: nothing looks at where a text begins or ends."""
+        return self.regex is not None and _EDGES.search(self.source) is None
 
     @property
     def ascii_words_only(self) -> bool:
