@@ -28,7 +28,6 @@ from agents.tools.base import ToolOutput
 from telemetry import attributes as names
 from telemetry.spans import Span
 
-
 OUTSIDE = "(outside)"
 
 

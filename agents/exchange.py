@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
-import traceback
 import uuid
 from collections.abc import Sequence
 
@@ -15,6 +13,7 @@ import trio
 from agents.agent import Agent, Transcript
 from agents.errors import ErrorCode, Failure, ToolError
 from agents.events import ModelRequested, ModelResponded, TextDelta
+from agents.incidents import incident
 from agents.messages import Message, Part, Text, ToolCall, Usage
 from agents.models.base import CallChunk, Chunk, ModelRequest, ModelResponse, TextChunk, assemble, model_part
 from agents.models.retry import next_attempt
@@ -25,9 +24,7 @@ from agents.tools.schema import tool_spec
 from telemetry import attributes as names
 from telemetry.content import captured
 from telemetry.facts import chat_facts
-from telemetry.spans import Span, leaf_exceptions, use
-
-log = logging.getLogger("orchestrator")
+from telemetry.spans import Span, use
 
 CAPTURED_MESSAGES = 10
 """How many of the newest messages go into a span, where content is captured."""
@@ -50,7 +47,7 @@ async def ask_model(agent: Agent, transcript: Transcript) -> ModelResponse:
         await exchange.close(error=failed.error)
         raise
     except Exception as unforeseen:
-        error = exchange.unforeseen(unforeseen)
+        error = incident(unforeseen, exchange.span, "A model call", "Resume the run to go on.")
         agent.tally.error_span = exchange.span.ref
         await exchange.close(error=error)
         raise Failure(error) from unforeseen
@@ -136,23 +133,6 @@ class _Exchange:
             else:
                 await self.close(response)
                 return response
-
-    def unforeseen(self, error: Exception) -> ToolError:
-        """The error value of an exception that nobody foresaw; logged, and told once, here."""
-        incident = uuid.uuid4().hex[:8]
-        trace = "".join(traceback.format_exception(error))
-        log.error("incident %s in a model call of %s: %s", incident, self.agent.ref.label, trace)
-        leaf = next(leaf_exceptions(error))
-        self.span.add_event(
-            names.EXCEPTION, {names.EXCEPTION_TYPE: type(leaf).__qualname__, names.INCIDENT: incident}
-        )
-        return ToolError(
-            code=ErrorCode.INTERNAL,
-            message=f"The model call failed by a fault of the orchestrator (incident {incident}; the log has "
-            "the details). Resume the run to go on.",
-            details={"incident": incident},
-            retriable=True,
-        )
 
     async def _stream(self, attempt: int) -> ModelResponse:
         self.chunks = []

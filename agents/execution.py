@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
-import traceback
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,6 +24,7 @@ from agents.events import (
     ToolProgress,
     ToolStarted,
 )
+from agents.incidents import incident
 from agents.messages import Message, ToolCall, ToolResult
 from agents.results import Waits, model_text
 from agents.rules.batches import PlannedCall, cut
@@ -37,10 +36,9 @@ from telemetry import attributes as names
 from telemetry.content import captured
 from telemetry.facts import tool_facts
 from telemetry.records import SERVICE, SpanRecord, SpanRef
-from telemetry.spans import Span, leaf_exceptions, use
+from telemetry.spans import Span, use
 
-log = logging.getLogger("orchestrator")
-
+TRY_ANOTHER_WAY = "Try another way, or report the incident."
 LOCK_SPAN_MS = 1.0
 """Shorter waits for a lock get no span."""
 DENIED = frozenset(
@@ -170,7 +168,7 @@ class _Call:
         except Failure as failed:
             output = ToolOutput(None, failed.error)
         except Exception as unforeseen:
-            output = ToolOutput(None, self._internal(unforeseen))
+            output = ToolOutput(None, incident(unforeseen, self.span, self.call.tool, TRY_ANOTHER_WAY))
         except BaseException:
             with shielded("A call's result"):
                 await self._finish(ToolOutput(None, _CANCELLED_WHILE_RUNNING), cancelled=True)
@@ -272,21 +270,6 @@ class _Call:
         if kind == "lock" and waited > LOCK_SPAN_MS:
             facts = {names.OUTCOME: "cancelled" if cut_short else None}
             self.lock_spans.append(self.span.child(names.LOCK_SPAN, facts, start_ns=start_ns).end(end_ns))
-
-    def _internal(self, unforeseen: Exception) -> ToolError:
-        incident = uuid.uuid4().hex[:8]
-        leaf = next(leaf_exceptions(unforeseen))
-        trace = "".join(traceback.format_exception(unforeseen))
-        log.error("incident %s in %s: %s", incident, self.call.tool, trace)
-        self.span.add_event(
-            names.EXCEPTION, {names.EXCEPTION_TYPE: type(leaf).__qualname__, names.INCIDENT: incident}
-        )
-        return ToolError(
-            code=ErrorCode.INTERNAL,
-            message=f"{self.call.tool} failed for a reason that is a fault of the orchestrator (incident "
-            f"{incident}; the log has the details). Try another way, or report the incident.",
-            details={"incident": incident},
-        )
 
     async def _finish(self, output: ToolOutput, *, cancelled: bool = False) -> None:
         """Count, store, keep: the one place where a call's result comes to be."""

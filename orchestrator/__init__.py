@@ -6,7 +6,9 @@ session      run, resume, stop;  turn: one prompt's life;  supervisor: one deleg
 assembly     how one agent is put together;  crew: the runs in memory;  desk: what may be delegated
 delegates    one agent's view of delegation;  driving: the loop plus the hand-over of reports
 settlement   outcome → TaskResult (pure);  closing: how spans end;  reports: what parents read (pure)
-resume       the plan of a resume (pure);  interruption: what an ended process left open
+resume       the plan of a resume (pure);  interruption: what an ended process left open is closed
+remains      what it left open in the traces (pure);  reopening: those spans, put together from the events
+sending      which spans have reached their targets, across processes;  trace_view, trace_export: for people
 feed         stored first, then exported and shown;  approvals: the queue of permission requests
 inbox        answers and orders of other processes;  preflight: what could still ask, before a run (pure)
 settings     one frozen value, read once;  store/: durability;  cli/: people

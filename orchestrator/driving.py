@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import traceback
 import uuid
 from collections.abc import Collection, Sequence
 
 from agents.agent import Agent, Transcript
-from agents.errors import ErrorCode, Failure, ToolError
+from agents.errors import ErrorCode, Failure
 from agents.events import AnyPayload, EffectsTold, ResultsDelivered
+from agents.incidents import incident
 from agents.loop import run_agent
 from agents.messages import Message, Text
 from agents.outcome import AgentOutcome, Ending
@@ -17,10 +16,7 @@ from orchestrator.crew import Run
 from orchestrator.delegates import Delegates
 from orchestrator.reports import hand_over_text
 from orchestrator.telling import Untold, told_text
-from telemetry import attributes as names
 from telemetry.spans import leaf_exceptions
-
-log = logging.getLogger("orchestrator")
 
 STORE_CODES = frozenset(
     {
@@ -102,20 +98,8 @@ def contained(agent: Agent, transcript: Transcript, error: Exception) -> AgentOu
         raise error
     if failures and len(failures) == len(leaves):
         return agent.outcome(Ending.ERROR, transcript.last_text, failures[0])
-    return agent.outcome(Ending.ERROR, transcript.last_text, _internal(agent, error))
-
-
-def _internal(agent: Agent, error: Exception) -> ToolError:
-    incident = uuid.uuid4().hex[:8]
-    log.error("incident %s in %s: %s", incident, agent.ref.label, "".join(traceback.format_exception(error)))
-    leaf = next(leaf_exceptions(error))
-    agent.span.add_event(
-        names.EXCEPTION, {names.EXCEPTION_TYPE: type(leaf).__qualname__, names.INCIDENT: incident}
-    )
-    return ToolError(
-        code=ErrorCode.INTERNAL,
-        message=f"The run ended by a fault of the orchestrator (incident {incident}; the log has details)."
-        f" Resume it to go on.",
-        details={"incident": incident},
-        retriable=True,
+    return agent.outcome(
+        Ending.ERROR,
+        transcript.last_text,
+        incident(error, agent.span, agent.ref.label, "Resume it to go on."),
     )

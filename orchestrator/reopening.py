@@ -1,4 +1,4 @@
-"""`interrupted_span`: a span that its process left open, put together from the stored events. Pure.
+"""`interrupted_span`: a span that its process left open, put together from the stored events.
 
 Same ids, same start, and whatever its attributes would have said as far as the events tell it; no content, as
 nobody knows any more whether it was to be captured.

@@ -79,6 +79,8 @@ class SpanRef:
 
 def clean_text(text: str, limit: int) -> str:
     """Valid UTF-8, at most `limit` characters; a cut says how long the text was."""
+    if type(text) is str and len(text) <= limit and text.isascii():  # nearly every one
+        return text
     safe = text.encode("utf-8", "replace").decode("utf-8")
     if len(safe) <= limit:
         return safe
@@ -91,6 +93,11 @@ def clean_value(value: Any) -> AttributeValue:
 
     Never raises, whatever the value's own methods do.
     """
+    kind = type(value)
+    if kind is str and len(value) <= MAX_VALUE_CHARS and value.isascii():  # nearly every one
+        return str(value)
+    if kind is bool:
+        return bool(value)
     try:
         return _plain(value)
     except Exception:  # a value's own __str__, __iter__ or __float__ may raise; telemetry must not
@@ -110,6 +117,8 @@ def clean_attributes(attributes: Mapping[str, Any], limit: int = MAX_ATTRIBUTES)
 
 def clean_key(key: Any) -> str:
     """An attribute's name as valid, short text."""
+    if type(key) is str and len(key) <= MAX_NAME_CHARS and key.isascii():
+        return key
     return clean_text(key if isinstance(key, str) else repr(key), MAX_NAME_CHARS)
 
 

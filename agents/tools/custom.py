@@ -108,5 +108,6 @@ def _raised(name: str, raised: Exception) -> ToolError:
         return error
     return ToolError(
         code=ErrorCode.TOOL_FAILED,
-        message=f"{name} raised {type(raised).__name__}: {str(raised)[:500]}. Correct the arguments, or go on without it.",
+        message=f"{name} raised {type(raised).__name__}: {str(raised)[:500]}. Correct the arguments, or go on "
+        "without it.",
     )

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import attrs
 import trio
-from agents.tools.processes import kill_all_groups
 
+from agents.tools.processes import kill_all_groups
 from orchestrator.cli.leaving import Status
 from orchestrator.session import Session
 

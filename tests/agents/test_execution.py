@@ -15,7 +15,18 @@ from agents.events import PermissionResolved, ToolFinished
 from agents.requests import Answer, PermissionRequest
 from agents.tools.base import CallGroup, Target, ToolOutput
 from orchestrator.session import Session
-from tests.harness import bad_edit, call, calls, edit, events_of, say, scripted, session_on, spans_named, spans_of
+from tests.harness import (
+    bad_edit,
+    call,
+    calls,
+    edit,
+    events_of,
+    say,
+    scripted,
+    session_on,
+    spans_named,
+    spans_of,
+)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ import attrs
 from agents.rules.binary import HEAD_BYTES, is_binary
 from agents.snapshots import SnapshotStore
 from agents.tools.grep import MAX_HEAD
-from agents.tools.search.content import Mode, Query, grep
+from agents.tools.search.content import Found, Mode, Query, grep
 from agents.tools.search.files import find_files
 from agents.tools.search.globs import parse_path_glob
 from agents.tools.search.patterns import parse_pattern
@@ -77,8 +77,8 @@ class Peer:
 
 def search(
     workspace: Workspace, pattern: str, *, ignore_case: bool = False, limit: int = EVERYTHING
-) -> set[str]:
-    """Every hit of a Grep as `path:line`; the snapshots are those of as many lines as an answer may have."""
+) -> Found:
+    """What a Grep finds; snapshots are taken of as many lines as an answer may have."""
     snapshots = SnapshotStore()
     rows = 0
     mode: Mode = "content"
@@ -91,6 +91,11 @@ def search(
         return snapshots.record_grep(canonical, data, seen=seen) if rows <= MAX_HEAD else ""
 
     found = grep(workspace, workspace.resolve("."), query, clock=clock(), record=record)
+    return found
+
+
+def rows_of(found: Found) -> set[str]:
+    """Every hit as `path:line`."""
     return {f"{hit.path}:{line.number}" for hit in found.hits for line in hit.lines}
 
 
@@ -152,7 +157,7 @@ def measure_tree(tree: Tree, program: str, folder: Path, rounds: int, verdicts: 
     print(f"\n{tree.name}: {tree.files:,} files")
     for what, pattern, ignore_case, limit in PATTERNS:
         flags = ("-i",) if ignore_case else ()
-        mine = comparable(search(workspace, pattern, ignore_case=ignore_case), tree.path)
+        mine = comparable(rows_of(search(workspace, pattern, ignore_case=ignore_case)), tree.path)
         other = comparable(hits_of(peer.search(pattern, *flags), tree.path), tree.path)
         must_be_equal(f"{tree.name}, {what}", mine, other)
         times = fastest(

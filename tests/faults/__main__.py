@@ -6,45 +6,32 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import trio
 
-from tests.faults.lab import NAMED, play, random_kills
+from tests.faults.lab import NAMED, play_all, random_kills
 
 
-async def main(rounds: int, seed: int, workers: int, named: bool) -> int:
-    """Play the rounds; how many went wrong."""
-    root = Path(tempfile.mkdtemp(prefix="faults-"))
-    plays = [(f"seed {number}", random_kills(number)) for number in range(seed, seed + rounds)]
-    if named:
-        plays = [*((name, list(kills)) for name, kills in NAMED.items()), *plays]
-    failed: list[str] = []
-    began = time.monotonic()
-    send, receive = trio.open_memory_channel[tuple[str, list[dict[str, object]]]](len(plays))
-    for one in plays:
-        send.send_nowait(one)
-    send.close()
-
-    async def work() -> None:
-        async for name, kills in receive.clone():
-            faults = await play(root, kills)
-            if faults:
-                failed.append(name)
-                print(f"{name}: {kills}", *(f"    {fault}" for fault in faults), sep="\n", flush=True)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(workers):
-            nursery.start_soon(work)
-    print(f"{len(plays)} rounds, {len(failed)} failed, {time.monotonic() - began:.0f} s")
-    return len(failed)
-
-
-if __name__ == "__main__":
+def main() -> int:
+    """Play the rounds and print what went wrong; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1, help="of the first round; each has the next number")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--named", action="store_true", help="play the named steps first")
+    parser.add_argument("--named", action="store_true", help="play the named steps as well")
     chosen = parser.parse_args()
-    sys.exit(trio.run(main, chosen.rounds, chosen.seed, chosen.workers, chosen.named) > 0)
+    rounds: dict[str, Sequence[dict[str, Any]]] = dict(NAMED) if chosen.named else {}
+    seeds = range(chosen.seed, chosen.seed + chosen.rounds)
+    rounds |= {f"seed {seed}": random_kills(seed) for seed in seeds}
+    root = Path(tempfile.mkdtemp(prefix="faults-"))
+    began = time.monotonic()
+    wrong = trio.run(play_all, root, rounds, chosen.workers)
+    print(*wrong, f"{len(rounds)} rounds, {len(wrong)} failed, {time.monotonic() - began:.0f} s", sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,8 +13,6 @@ import json
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +22,14 @@ import attrs
 import msgspec
 import trio
 
-from agents.events import EffectsTold, Event, TaskFinished, TaskStartedEvent
+from agents.events import (
+    EffectsTold,
+    Event,
+    ModelResponded,
+    TaskFinished,
+    TaskStartedEvent,
+    TurnFinished,
+)
 from agents.messages import Message
 from agents.rules.effects import EffectIntent
 from agents.rules.transcripts import for_request
@@ -32,9 +37,10 @@ from agents.tools.family import carries, snapshot
 from orchestrator.store.base import Store
 from orchestrator.store.projection import PROJECTED
 from orchestrator.store.sqlite import open_sqlite_store
+from tests.faults.forks import Forks, open_forks
+from tests.faults.program import PROMPT
 from tests.faults.worker import ITEMS, NESTED, TOP, lay_out
 
-ROOT = Path(__file__).parents[2]
 SESSION = "ses-fault"
 SECONDS = 60.0
 """No process of a round may take so long."""
@@ -70,70 +76,35 @@ class Round:
     faults: list[str] = attrs.field(factory=list)
     """What is wrong, in words; empty is good."""
 
-    async def play(self) -> list[str]:
+    async def play(self, forks: Forks) -> list[str]:
         """Run it and judge it; what is wrong."""
         lay_out(self.root / "repo")
         for kill in (*self.kills, None):
-            ran = await run_program(self.root, kill)
+            ran = await self._run(forks, kill)
             self.ran.append(ran)
             if ran.killed:
                 self.faults += list(torn_files(self.root))
             elif ran.turn is None:
-                self.faults.append(
-                    f"the process ended by itself ({ran.status}): {ran.failure} {ran.errors[-2000:]}"
-                )
+                why = f"({ran.status}): {ran.failure} {ran.errors[-2000:]}"
+                self.faults.append(f"the process ended by itself {why}")
                 return self.faults
         self.faults += [fault async for fault in _judge(self)]
         return self.faults
 
-
-async def run_program(root: Path, kill: Mapping[str, Any] | None, *, after: float | None = None) -> Ran:
-    """Run the program to its end; `after`: kill it so many seconds after the session is open."""
-    order = json.dumps({"root": str(root), "session": SESSION, "kill": kill})
-    process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", "tests.faults.program", order],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=None,
-    )
-    ran = Ran(status=0)
-    errors = bytearray()
-    with trio.fail_after(SECONDS):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_listen, process, ran, after)
-            nursery.start_soon(_collect, process, errors)
-            ran.status = await process.wait()
-            nursery.cancel_scope.deadline = trio.current_time() + 0.5  # its tools may hold the pipe open
-    for stream in (process.stdout, process.stderr):
-        assert stream is not None
-        await trio.aclose_forcefully(stream)
-    ran.errors = errors.decode()
-    return ran
-
-
-async def _listen(process: trio.Process, ran: Ran, after: float | None) -> None:
-    assert process.stdout is not None
-    rest = b""
-    async for data in process.stdout:
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            word, _, told = line.decode().partition(" ")
+    async def _run(self, forks: Forks, kill: Mapping[str, Any] | None) -> Ran:
+        out, err = self.root / f"out-{len(self.ran)}", self.root / f"err-{len(self.ran)}"
+        with trio.fail_after(SECONDS):
+            status = await forks.run({"root": str(self.root), "session": SESSION, "kill": kill}, out, err)
+        ran = Ran(status, errors=err.read_text())
+        for line in out.read_text().splitlines():
+            word, _, told = line.partition(" ")
             if word == "seq":
                 ran.seqs.append(int(told))
             elif word == "turn":
                 ran.turn = json.loads(told)
             elif word == "failure":
                 ran.failure = json.loads(told)
-            elif word == "open" and after is not None:
-                await trio.sleep(after)
-                process.kill()
-
-
-async def _collect(process: trio.Process, errors: bytearray) -> None:
-    assert process.stderr is not None
-    async for data in process.stderr:
-        errors += data
+        return ran
 
 
 # ── after a death ──────────────────────────────────────────────────────────────────────────────────────
@@ -284,10 +255,17 @@ async def _story(store: Store, round_: Round) -> Any:
         yield f"calls are open: {open_calls}"
     chains = {row.chain_id: [run.task_id for run in tasks if run.chain_id == row.chain_id] for row in tasks}
     conversations = {"main": await store.messages(SESSION, None)}
-    conversations |= {name: await store.messages(SESSION, ids) for name, ids in chains.items()}
+    for row in tasks:
+        conversations[row.agent_name] = await store.messages(SESSION, chains[row.chain_id])
+    if len(conversations) != len(chains) + 1:
+        yield f"some delegate was started twice: {[row.label for row in tasks]}"
     for name, messages in conversations.items():
-        for fault in _valid(name, messages):
+        for fault in (*_valid(name, messages), *_briefed(name, messages)):
             yield fault
+    spent = sum(e.payload.usage.input_tokens for e in events if isinstance(e.payload, ModelResponded))
+    told = sum(e.payload.usage.input_tokens for e in events if isinstance(e.payload, TurnFinished))
+    if spent != told:
+        yield f"the model calls took {spent} tokens, the turns say {told}"
     async for fault in _told_once(store, events, conversations):
         yield fault
 
@@ -321,6 +299,13 @@ def _valid(name: str, messages: Sequence[Message]) -> Iterator[str]:
     sent = [(message.role, message.parts) for message in for_request(messages)]
     if sent != joined:
         yield f"the conversation of {name} is not valid as it is stored"
+
+
+def _briefed(name: str, messages: Sequence[Message]) -> Iterator[str]:
+    """Whatever happened, the agent was told what to do."""
+    wanted = PROMPT if name == "main" else f"Do the work of {name}."
+    if not any(wanted in message.text for message in messages if message.role == "user"):
+        yield f"{name} was never told what to do"
 
 
 async def _told_once(
@@ -438,10 +423,28 @@ def random_kills(seed: int) -> list[dict[str, Any]]:
     return kills
 
 
-async def play(root: Path, kills: Sequence[dict[str, Any]]) -> list[str]:
-    """One round in a folder of its own below `root`, which is removed when nothing is wrong."""
-    folder = root / f"round-{random.getrandbits(40):010x}"
-    faults = await Round(folder, kills).play()
-    if not faults:
-        await trio.to_thread.run_sync(shutil.rmtree, folder)
-    return [*faults, f"kept in {folder}"] if faults else []
+async def play_all(root: Path, rounds: Mapping[str, Sequence[dict[str, Any]]], workers: int) -> list[str]:
+    """Play every round, each in a folder of its own below `root`; what is wrong, under the rounds' names.
+
+    A folder is removed when nothing is wrong with its round.
+    """
+    wrong: list[str] = []
+    send, receive = trio.open_memory_channel[tuple[str, Sequence[dict[str, Any]]]](len(rounds))
+    for one in rounds.items():
+        send.send_nowait(one)
+    send.close()
+
+    async def work() -> None:
+        async with open_forks() as forks:
+            async for name, kills in receive:
+                folder = root / f"round-{random.getrandbits(40):010x}"
+                faults = await Round(folder, kills).play(forks)
+                if faults:
+                    wrong.append("\n    ".join([f"{name}: {list(kills)}, kept in {folder}", *faults]))
+                else:
+                    await trio.to_thread.run_sync(shutil.rmtree, folder)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(workers):
+            nursery.start_soon(work)
+    return wrong

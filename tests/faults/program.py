@@ -5,7 +5,7 @@ written at once: `seq N` for an event that is on disk, `turn JSON` for how the t
 
 `kill` names the step at which the process kills itself:
 
-    {"step": "event", "type": "tool.finished", "nth": 3, "agent": "w1"}     after its commit, before it is known
+    {"step": "event", "type": "tool.finished", "nth": 3, "agent": "w1"}      after its commit, not yet known
     {"step": "append"|"intend"|"finish"|"judge", "side": "before"|"after", "nth": 2, "kind": "shell"}
     {"step": "temporary"}                   half of the temporary file is written
     {"step": "rename"|"link"|"unlink", "side": …}      around the effect on a file
@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -176,9 +177,18 @@ async def work(session: Session, resuming: bool) -> None:
     report("turn", json.dumps(told))
 
 
-if __name__ == "__main__":
+def run(order: dict[str, Any]) -> int:
+    """The whole program; its exit status."""
     try:
-        trio.run(main, json.loads(sys.argv[1]))
+        trio.run(main, order)
     except Failure as failed:
         report("failure", json.dumps({"code": failed.error.code, "message": failed.error.message}))
-        sys.exit(1)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(json.loads(sys.argv[1])))

@@ -314,7 +314,7 @@ def _call(item: Item, tags: Mapping[str, str]) -> Call:
         case "delete":
             return _edit(item.path, tags, {"op": "deleteFile"})
         case "bash":
-            return "Bash", {"command": f"echo '{item.line}' >> {LOG}; sleep 0.03"}
+            return "Bash", {"command": f"echo '{item.line}' >> {LOG}; sleep 9 >/dev/null 2>&1 & sleep 0.03"}
         case "task":
             return "Task", {"subagent_type": item.key, "prompt": f"Do the work of {item.key}."}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 
 from agents.events import RecoveryReleased, TurnFinished
@@ -131,7 +132,7 @@ async def test_prompts_that_come_together_are_answered_in_their_order(repo: Path
     async with session_on(repo, model) as session, trio.open_nursery() as nursery:
         for prompt in ("first", "second", "third"):
             nursery.start_soon(session.run, prompt)
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
             await trio.testing.wait_all_tasks_blocked(0.001)
         while len(await events_of(session, "turn.finished")) < 3:
             await trio.sleep(0.01)

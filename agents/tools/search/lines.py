@@ -9,6 +9,7 @@ import codecs
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import attrs
 
@@ -98,18 +99,41 @@ def _spans(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator
 
 def _finder(pattern: Pattern, text: bytes) -> Callable[[int, int], int] | None:
     """A function from a start and an end to the place of the next match, or -1; None: there is none."""
-    literal, regex = pattern.literal, pattern.regex
+    literal = pattern.literal
     if literal is not None and (not pattern.ignore_case or text.isascii()):
         haystack = text.lower() if pattern.ignore_case else text
         if literal not in haystack:
             return None
         return functools.partial(haystack.find, literal)
+    if len(pattern.regexes) == 1:
+        return functools.partial(_place, pattern.regexes[0], text)
+    return _Earliest(pattern.regexes, text).find
 
-    def search(start: int, end: int) -> int:
-        found = regex.search(text, start, end)
-        return -1 if found is None else int(found.start())
 
-    return search
+def _place(regex: Any, text: bytes, start: int, end: int) -> int:
+    found = regex.search(text, start, end)
+    return -1 if found is None else int(found.start())
+
+
+class _Earliest:
+    """The first match of several expressions; each goes on from its own last one. `start` only ever grows."""
+
+    def __init__(self, regexes: tuple[Any, ...], text: bytes) -> None:
+        self._regexes = regexes
+        self._text = text
+        self._next = [0] * len(regexes)
+        """Where each matches next at the earliest."""
+        self._sure: list[bool] = [False] * len(regexes)
+        """Whether it does match there."""
+
+    def find(self, start: int, end: int) -> int:
+        for at, regex in enumerate(self._regexes):
+            if self._next[at] < start or (self._next[at] < end and not self._sure[at]):
+                place = _place(regex, self._text, max(start, self._next[at]), end)
+                self._sure[at] = place >= 0
+                self._next[at] = place if place >= 0 else end
+        sure = [self._next[at] for at, known in enumerate(self._sure) if known and self._next[at] < end]
+        return min(sure, default=-1)
 
 
 def _shown(number: int, line: bytes, hit: int) -> Line:

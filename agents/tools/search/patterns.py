@@ -17,6 +17,9 @@ MAX_PATTERN_CHARS = 1000
 MIN_REQUIRED = 3
 """A shorter literal would not spare a regular expression anything."""
 
+MAX_ALTERNATIVES = 6
+"""More of them are searched for at once."""
+
 _LOOK = ("(?=", "(?!", "(?<=", "(?<!")
 _META = frozenset(".^$*+?()[]{}|\\")
 _QUANTIFIERS = frozenset("*+?{")
@@ -38,6 +41,14 @@ class Pattern:
     """Plain text without which no line can match, else None."""
     regex: Any
     """The compiled expression over bytes, else None. It never matches across a line's end."""
+    alternatives: tuple[Any, ...] = ()
+    """Where the pattern is nothing but a few texts between `|`: an expression for each of them. RE2 looks for one
+    text several times faster than for two at once."""
+
+    @property
+    def regexes(self) -> tuple[Any, ...]:
+        """What together matches wherever the pattern does."""
+        return self.alternatives or (self.regex,)
 
     @property
     def quick(self) -> bool:
@@ -81,6 +92,7 @@ def parse_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
         literal=None,
         required=None if required is None else _encoded(required, source),
         regex=_compile(scan.translated, source, ignore_case),
+        alternatives=tuple(_compile(_escaped(text), source, ignore_case) for text in scan.alternatives),
     )
 
 
@@ -119,6 +131,11 @@ def _invalid(source: str, reason: str, advice: str) -> Failure:
     )
 
 
+def _escaped(text: str) -> str:
+    """The pattern that matches just this text."""
+    return "".join("\\" + sign if sign.isascii() and not sign.isalnum() else sign for sign in text)
+
+
 class _Scan:
     """One pass over a pattern: translates it, and finds out what of it is plain text."""
 
@@ -130,6 +147,7 @@ class _Scan:
         self._depth = 0
         self._runs: list[str] = [""]
         self._after_quantifier = False
+        self._only_bars = True
 
     @property
     def literal(self) -> str | None:
@@ -141,6 +159,12 @@ class _Scan:
         """The longest text that every match holds, if one can be told."""
         longest = max(self._runs, key=len)
         return longest if self._top_level and len(longest) >= MIN_REQUIRED else None
+
+    @property
+    def alternatives(self) -> list[str]:
+        """The texts between the bars of a pattern that is nothing else; empty where it is not, or for many."""
+        few = 2 <= len(self._runs) <= MAX_ALTERNATIVES
+        return self._runs if self._only_bars and few and all(self._runs) else []
 
     def run(self) -> None:
         at = 0
@@ -176,6 +200,7 @@ class _Scan:
     def _operator(self, spelled: str) -> None:
         self.translated += spelled
         self._plain = self._after_quantifier = False
+        self._only_bars = self._only_bars and spelled == "|"
         self._runs.append("")
 
     def _escape(self, at: int) -> int:
@@ -204,7 +229,7 @@ class _Scan:
         end = self.source.find("\\E", at)
         end = len(self.source) if end < 0 else end
         for sign in self.source[at:end]:
-            self._text(sign, "\\" + sign if sign.isascii() and not sign.isalnum() else sign)
+            self._text(sign, _escaped(sign))
         return end + 2
 
     def _class(self, at: int) -> int:

@@ -1,7 +1,7 @@
 """Leaving out files without a match many at a time.
 
-Calling a regular expression costs more than searching a small file with it: so the files are searched joined to
-one text, and only those in which something was found are looked at one by one. (A second thread that reads
+Calling a regular expression costs more than searching a small file with it: so the files are searched joined
+to one text, and only those in which something was found are looked at one by one. (A second thread that reads
 ahead was measured too: the interpreter's lock takes away what it gains.)
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agents.tools.search.lines import searchable
 from agents.tools.search.patterns import Pattern
@@ -54,13 +54,33 @@ def _sifted(files: list[T], pattern: Pattern, data: Callable[[T], bytes]) -> Ite
     for text in texts:
         starts.append(starts[-1] + len(text) + 1)
     joined = b"\n".join(texts)
+    hit: set[int] = set()
+    for regex in pattern.regexes:
+        hit |= _hit(regex, joined, starts, hit)
+    passed = 0
+    for at, file in enumerate(files):
+        if at in hit:
+            yield passed, file
+            passed = 0
+        else:
+            passed += 1
+    if passed:
+        yield passed, None
+
+
+def _hit(regex: Any, joined: bytes, starts: list[int], known: set[int]) -> set[int]:
+    """Which of the joined texts the expression matches somewhere; of `known` ones it may be left open."""
+    hit: set[int] = set()
+    count = len(starts) - 1
     at = 0
-    while at < len(files):
-        found = pattern.regex.search(joined, starts[at])
+    while at < count:
+        if at in known:
+            at += 1
+            continue
+        found = regex.search(joined, starts[at])
         if found is None:
             break
-        hit = min(bisect.bisect_right(starts, found.start()), len(files)) - 1
-        yield hit - at, files[hit]
-        at = hit + 1
-    if at < len(files):
-        yield len(files) - at, None
+        place = min(bisect.bisect_right(starts, found.start()), count) - 1
+        hit.add(place)
+        at = place + 1
+    return hit
