@@ -91,6 +91,16 @@ def open_listing(parent: int, name: str) -> int:
     return os.open(name, _LIST, dir_fd=parent)
 
 
+@contextlib.contextmanager
+def listing(parent: int, name: str) -> Iterator[int]:
+    """The same, closed after the block."""
+    descriptor = open_listing(parent, name)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def open_regular(parent: int, name: str) -> int | None:
     """Open a regular file for reading; None when something else stands there. Never blocks on a FIFO."""
     # Looked at first: merely opening a device can have effects.
@@ -108,6 +118,17 @@ def open_listed(parent: int, name: str) -> tuple[int, os.stat_result] | None:
         return descriptor, facts
     os.close(descriptor)
     return None
+
+
+def read_plain(parent: int, name: str, limit: int) -> bytes:
+    """At most `limit` bytes of a regular file; none of anything else that stands there."""
+    descriptor = open_regular(parent, name)
+    if descriptor is None:
+        return b""
+    try:
+        return read_all(descriptor, limit)
+    finally:
+        os.close(descriptor)
 
 
 def read_all(descriptor: int, limit: int | None = None) -> bytes:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 
 import attrs
+import msgspec
 import trio
 
 from agents.agent import Agent, Transcript
@@ -29,6 +30,8 @@ from telemetry.spans import Span, use
 CAPTURED_MESSAGES = 10
 """How many of the newest messages go into a span, where content is captured."""
 
+MAX_PARTIAL_CHARS = 2000
+"""Of a broken answer's text, in the details of its error."""
 TOOL_ALIASES = {"Agent": "Task"}
 """Names that models know from elsewhere → ours."""
 
@@ -118,7 +121,7 @@ class _Exchange:
                     failed.error, attempt, random.random(), call_complete=self._call_complete
                 )
                 if pause is None:
-                    raise
+                    raise self._with_partial_text(failed.error) from failed
                 self.span.add_event(
                     names.RETRY,
                     {
@@ -155,6 +158,14 @@ class _Exchange:
                 )
             )
         return response
+
+    def _with_partial_text(self, error: ToolError) -> Failure:
+        """The failure, with what could be read of the answer before it."""
+        text = "".join(chunk.text for chunk in self.chunks if isinstance(chunk, TextChunk)).strip()
+        if not text:
+            return Failure(error)
+        details = {**error.details, "partialText": text[:MAX_PARTIAL_CHARS]}
+        return Failure(msgspec.structs.replace(error, details=details))
 
     @property
     def _call_complete(self) -> bool:

@@ -294,21 +294,29 @@ class Workspace:
     # hints
 
     def list_missing_hint(self, path: ResolvedPath) -> MissingHint:
-        """The nearest existing directory above a missing path, and names there that look like the wanted."""
-        directory, wanted = os.path.split(path.canonical)
-        while directory != "/" and not _is_directory(directory):
-            directory, wanted = os.path.split(directory)
-        similar = [self.show(os.path.join(directory, name)) for name in self._look_alikes(directory, wanted)]
-        return MissingHint(self.show(directory), tuple(similar))
+        """The nearest existing directory above a missing path, and names there that look like the wanted.
 
-    def _look_alikes(self, directory: str, wanted: str) -> list[str]:
+        No link is followed: what one leads to lies somewhere else than was asked about.
+        """
+        directory, wanted = os.path.split(path.canonical)
+        similar: list[str] = []
+        while directory != "/":
+            with contextlib.suppress(OSError, Failure), descriptors.directory(directory) as found:
+                similar = self._look_alikes(found, wanted)
+                break
+            directory, wanted = os.path.split(directory)
+        shown = (self.show(os.path.join(directory, name)) for name in similar)
+        return MissingHint(self.show(directory), tuple(shown))
+
+    def _look_alikes(self, directory: int, wanted: str) -> list[str]:
         names: dict[str, str] = {}
-        with contextlib.suppress(OSError), os.scandir(directory) as entries:
-            for entry in entries:
-                if denied_name(entry.name, self.places.deny) is None:
-                    names.setdefault(entry.name.casefold(), entry.name)
-                if len(names) >= _HINT_NAMES:
-                    break
+        with contextlib.suppress(OSError), descriptors.listing(directory, ".") as listing:
+            with os.scandir(listing) as entries:
+                for entry in entries:
+                    if denied_name(entry.name, self.places.deny) is None:
+                        names.setdefault(entry.name.casefold(), entry.name)
+                    if len(names) >= _HINT_NAMES:
+                        break
         close = difflib.get_close_matches(wanted.casefold(), names, n=3, cutoff=0.6)
         return [names[name] for name in close]
 
@@ -474,10 +482,6 @@ def _home() -> Path | None:
 
 def _last(path: ResolvedPath) -> str:
     return os.path.basename(path.canonical) or "."
-
-
-def _is_directory(path: str) -> bool:
-    return _look(path).kind is NodeKind.DIRECTORY
 
 
 def _repository_dirs(root: Path) -> tuple[str, ...]:

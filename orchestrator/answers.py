@@ -51,7 +51,8 @@ async def answer_open_calls(store: Store, session_id: str) -> int:
     Each conversation is one transaction.
     """
     rows: list[TaskRow | TurnRow] = [
-        *(turn for turn in await store.turns(session_id) if turn.resumes_task is None),
+        # The newest first: a follow-up prompt's turn goes on in the conversation of the one before it.
+        *(turn for turn in reversed(await store.turns(session_id)) if turn.resumes_task is None),
         *await store.tasks(session_id),
     ]
     known: _Known | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -27,13 +27,14 @@ from agents.events import (
     TaskFinished,
     ToolFinished,
     ToolStarted,
+    TurnClosed,
     TurnFinished,
     nanoseconds,
     timestamp,
 )
 from agents.messages import Usage
 from agents.requests import Decision
-from agents.results import FileChange, TaskResult, Waits
+from agents.results import FileChange, TaskResult, TaskStatus, Waits
 from agents.rules.effects import Verdict
 from orchestrator.answers import interrupted
 from orchestrator.remains import Remains, Story, read_remains
@@ -62,7 +63,8 @@ async def close_interrupted(store: Store, session_id: str) -> int:
     turns = [turn for turn in await store.turns(session_id) if turn.status == RUNNING]
     requests = await store.requests(session_id, only_open=True)
     open_calls = {call.call_id for call in await store.calls(session_id) if call.ok is None}
-    if not (tasks or turns or requests or open_calls):
+    left_open = await _left_open(store, session_id)
+    if not (tasks or turns or requests or open_calls or left_open):
         return 0
     events = await store.events(session_id)
     closing = _Closing(read_remains(events), await store.effects(session_id))
@@ -72,9 +74,19 @@ async def close_interrupted(store: Store, session_id: str) -> int:
         *closing.chats(),
         *(closing.task(task) for task in sorted(tasks, key=lambda row: -row.depth)),
         *(closing.turn(turn) for turn in turns),
+        *(closing.root(turn) for turn in left_open),
     ):
         await store.append(part)
     return len(tasks) + len(turns)
+
+
+async def _left_open(store: Store, session_id: str) -> list[TurnRow]:
+    """Turns that had given way to a follow-up prompt and waited for the last of their delegates."""
+    settled = [row for row in await store.turns(session_id) if row.status != RUNNING and row.span_id]
+    if not settled:
+        return []
+    ended = {span.span_id for span in await store.spans(session_id)}
+    return [row for row in settled if row.span_id not in ended]
 
 
 class _Closing:
@@ -163,6 +175,14 @@ class _Closing:
             *self._settled(row, ref, None, row.turn_id),
             _event(row, ref, None, finished, whole),
         ]
+
+    def root(self, row: TurnRow) -> list[Event]:
+        """The end of a trace whose turn has its result already."""
+        ref = AgentRef(id=row.turn_id, name="main", label="main", depth=0)
+        begun = self._remains.opened.get(row.span_id or "")
+        whole = None if begun is None else self._span(begun)
+        closed = TurnClosed(status=cast("TaskStatus", row.status))
+        return [_event(row, ref, None, closed, whole)]
 
     def _settled(self, row: TaskRow | TurnRow, ref: AgentRef, task_id: str | None, owner: str) -> list[Event]:
         """What settlement stores beside the result: that it happened, the released keys, the agent's end."""

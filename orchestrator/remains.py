@@ -28,6 +28,7 @@ from agents.events import (
     TaskStartedEvent,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
     TurnStarted,
     nanoseconds,
 )
@@ -54,6 +55,8 @@ class Story:
     """The last visible text it wrote."""
     guard: list[Event] = attrs.field(factory=list)
     """Its `recovery.*` events."""
+    status: str | None = None
+    """A turn's, where it was settled before the process died."""
 
 
 @attrs.define
@@ -180,5 +183,7 @@ def _note(event: Event, story: Story) -> None:
             story.text = message.text
         case RecoveryGrace() | RecoveryCounted() | RecoveryExhausted():
             story.guard.append(event)
+        case TurnFinished(status=status):
+            story.status = status
         case _:
             pass

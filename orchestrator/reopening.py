@@ -84,7 +84,7 @@ def _turn(event: Event, started: TurnStarted, remains: Remains) -> Span:
         names.TURN_SPAN,
         {
             **facts,
-            names.OUTCOME: INTERRUPTED,
+            names.OUTCOME: remains.story(turn_id).status or INTERRUPTED,
             **usage_attributes(usage),
             **wait_attributes(waits),
         },

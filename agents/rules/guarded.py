@@ -64,10 +64,8 @@ class DenyList:
 
 def fold_name(name: str) -> str:
     """One spelling for all names that some volume takes for the same file."""
-    if name.isascii():
-        folded = name.lower()
-    else:
-        folded = unicodedata.normalize("NFC", name.translate(_INVISIBLE)).casefold()
+    visible = name if name.isascii() else unicodedata.normalize("NFC", name.translate(_INVISIBLE))
+    folded = visible.casefold()
     return folded.rstrip(". ") or folded
 
 

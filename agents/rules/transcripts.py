@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.messages import Message, Text, ToolResult
+from agents.messages import Message, Part, Text, ToolResult
 
 INTERRUPTED_TEXT = (
     '{"error":{"code":"INTERRUPTED","message":"The process ended before this call had a result. It may or may not '
@@ -37,6 +37,42 @@ def for_request(messages: Sequence[Message]) -> tuple[Message, ...]:
             valid.append(_answers(message, following if answered else None))
             position += 1 if answered else 0
     return tuple(valid)
+
+
+LEFT_OUT = (
+    "[This result was left out: the conversation had become too long. Make the call again if you need it.]"
+)
+_KEPT_RESULT_CHARS = 400
+"""Shorter results stay: leaving them out gains nothing."""
+
+
+def shortened(messages: Sequence[Message], most: int) -> tuple[Message, ...]:
+    """`messages` with the oldest long tool results left out until at most `most` characters remain, or none
+    is left. Calls, texts and the order stay as they are.
+    """
+    excess = sum(_size(message) for message in messages) - most
+    kept: list[Message] = []
+    for message in messages:
+        parts: list[Part] = []
+        for part in message.parts:
+            if excess > 0 and isinstance(part, ToolResult) and len(part.text) > _KEPT_RESULT_CHARS:
+                excess -= len(part.text) - len(LEFT_OUT)
+                part = ToolResult(call_id=part.call_id, ok=part.ok, text=LEFT_OUT)
+            parts.append(part)
+        kept.append(Message(id=message.id, role=message.role, parts=tuple(parts)))
+    return tuple(kept)
+
+
+def after_overflows(messages: Sequence[Message], overflows: int) -> tuple[Message, ...]:
+    """A conversation that has been too long for its model so many times: half as long for each of them."""
+    if overflows == 0:
+        return tuple(messages)
+    return shortened(messages, sum(_size(message) for message in messages) >> overflows)
+
+
+def _size(message: Message) -> int:
+    """Characters that a model reads, roughly."""
+    return sum(len(str(part)) for part in message.parts)
 
 
 def _joined(first: Message, second: Message) -> Message:

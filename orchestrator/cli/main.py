@@ -32,8 +32,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "stop": ("stop:stop", "End a session's open turns, or one task."),
     "check": ("check:check", "Say what could still ask, and what is wrong, before a run."),
     "rollback": ("rollback:rollback", "Undo what a call, task, turn or session did to files."),
-    "export": ("missing:export", "(not in this version)"),
-    "doctor": ("missing:doctor", "(not in this version)"),
+    "export": ("export:export", "Write one session as JSON, or as a page for people."),
+    "doctor": ("doctor:doctor", "Examine the store, or save what a damaged one still holds."),
 }
 """Verb → where it is, and its line in the help: known without importing it."""
 OWN_OPTIONS = frozenset({"--help", "-h", "--version"})

@@ -1,7 +1,7 @@
 """Glob, Grep and Read beside ripgrep, on the same trees in the same run.
 
-Both sides find the same: that is checked before anything is timed. Times are the fastest of interleaved rounds,
-the file system's cache is warm. `python -m tests.benchmarks search -- [--rounds 7] [--strict]`.
+Both sides find the same: that is checked before anything is timed. Times are the fastest of interleaved
+rounds, the file system's cache is warm. `python -m tests.benchmarks search -- [--rounds 7] [--strict]`.
 """
 
 from __future__ import annotations
@@ -245,9 +245,8 @@ def main(rounds: int = 7, *, strict: bool = False, large_gib: float = 2.0) -> in
             verdicts.line("Read, a later page", read.later_page, None, 0.05, "ms")
             held = read.memory_mib < 40
             verdicts.missed += not held
-            print(
-                f"  {'extra memory':34} {read.memory_mib:9.1f} MiB (below 40 MiB) {'ok' if held else 'MISSED'}"
-            )
+            word = "ok" if held else "MISSED"
+            print(f"  {'extra memory':34} {read.memory_mib:9.1f} MiB (below 40 MiB) {word}")
     print(f"\n{verdicts.missed} targets missed" if verdicts.missed else "\nevery target holds")
     return 1 if strict and verdicts.missed else 0
 

@@ -280,6 +280,8 @@ def test_a_killed_run_is_whole_after_the_next_start(jaeger: Jaeger, tmp_path: Pa
         "invoke_agent tester",
         "execute_tool Bash",
     }
+    checked = orc("trace", "check", f"{jaeger.query}/trace/{spans[0].trace_id}", env=env)
+    assert (checked.returncode, checked.stderr) == (0, "")
     for span in shown:
         if span.name in died:
             assert (span.status, span.attributes["error.type"]) == ("ERROR", "INTERRUPTED")

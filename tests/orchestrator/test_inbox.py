@@ -1,7 +1,5 @@
 """Answers and orders from other processes reach a session; what comes too late changes nothing."""
 
-# ruff: noqa: ASYNC110 - what another process does has no event here
-
 from __future__ import annotations
 
 import sys

@@ -42,8 +42,8 @@ class Pattern:
     regex: Any
     """The compiled expression over bytes, else None. It never matches across a line's end."""
     alternatives: tuple[Any, ...] = ()
-    """Where the pattern is nothing but a few texts between `|`: an expression for each of them. RE2 looks for one
-    text several times faster than for two at once."""
+    """Where the pattern is nothing but a few texts between `|`: an expression for each of them. RE2 looks for
+    one text several times faster than for two at once."""
 
     @property
     def regexes(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class _Scan:
 
     @property
     def alternatives(self) -> list[str]:
-        """The texts between the bars of a pattern that is nothing else; empty where it is not, or for many."""
+        """The texts between the bars of a pattern that is nothing else; empty otherwise."""
         few = 2 <= len(self._runs) <= MAX_ALTERNATIVES
         return self._runs if self._only_bars and few and all(self._runs) else []
 

@@ -6,6 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from agents import descriptors
+from agents.errors import Failure
 from agents.rules.ignore import APP_DEFAULTS, MAX_RULES_BYTES, RuleList, Scope, compile_rules
 from agents.rules.paths import ResolvedPath, components, contains
 from agents.workspace import Workspace
@@ -44,11 +46,10 @@ def _top_of(workspace: Workspace, path: ResolvedPath) -> str:
 
 
 def _outermost(workspace: Workspace, top: str) -> Scope:
-    exclude = _exclude_file(Path(top))
     return Scope.of(
         compile_rules(APP_DEFAULTS),
-        repository=_read_rules(exclude),
-        last=_read_rules(workspace.global_ignore),
+        repository=_read_own(_exclude_file(Path(top))),
+        last=_read_own(workspace.global_ignore),
     )
 
 
@@ -56,7 +57,7 @@ def _descend(scope: Scope, top: str, bottom: str, workspace: Workspace) -> Scope
     """The scope at `bottom`, its own files not read; None if a directory on the way from `top` is ignored."""
     here = top
     for name in components(bottom)[len(components(top)) :]:
-        scope = with_own_rules(scope, Path(here), workspace)
+        scope = with_own_rules(scope, here, workspace)
         if scope.ignored(name, is_directory=True):
             return None
         scope = scope.enter(name)
@@ -64,18 +65,22 @@ def _descend(scope: Scope, top: str, bottom: str, workspace: Workspace) -> Scope
     return scope
 
 
-def with_own_rules(scope: Scope, directory: Path, workspace: Workspace, *, nested: bool = True) -> Scope:
+def with_own_rules(scope: Scope, directory: str, workspace: Workspace, *, nested: bool = True) -> Scope:
     """The scope in `directory` with the rule files that lie in it; `nested` False leaves out git's."""
-    if directory == workspace.root:
-        scope = scope.with_weaker(_read_rules(directory / OWN_RULES))
-    return scope.with_rules(_read_rules(directory / GIT_RULES)) if nested else scope
+    if directory == str(workspace.root):
+        scope = scope.with_weaker(_read_rules(os.path.join(directory, OWN_RULES)))
+    return scope.with_rules(_read_rules(os.path.join(directory, GIT_RULES))) if nested else scope
 
 
-def _read_rules(path: Path | None) -> RuleList:
+def _read_own(path: Path | None) -> RuleList:
+    """Rules of a file of the user's or of git's own, which may lie behind links."""
+    return RuleList() if path is None else _read_rules(os.path.realpath(path))
+
+
+def _read_rules(canonical: str) -> RuleList:
     """Rules of a plain file; none of a missing one or of a link (which git does not follow either)."""
-    if path is not None and not path.is_symlink() and path.is_file():
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            return compile_rules(file.read(MAX_RULES_BYTES))
+    with contextlib.suppress(OSError, Failure), descriptors.directory(os.path.dirname(canonical)) as parent:
+        return compile_rules(descriptors.read_plain(parent, os.path.basename(canonical), MAX_RULES_BYTES))
     return RuleList()
 
 

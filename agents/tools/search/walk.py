@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
 
 import attrs
 
@@ -102,7 +101,7 @@ class Walk:
         scope = scope_at(self.workspace, self.root)
         with self.workspace.listing(self.root) as descriptor, contextlib.ExitStack() as stack:
             if scope.frames and self.root.canonical == str(self.workspace.root):
-                scope = with_own_rules(scope, Path(self.root.canonical), self.workspace, nested=False)
+                scope = with_own_rules(scope, self.root.canonical, self.workspace, nested=False)
             levels = [self._level(descriptor, "", scope)]
             stack.callback(_close_all, levels)
             while levels:
@@ -149,7 +148,9 @@ class Walk:
         if self._seen > MAX_ENTRIES:
             raise TooManyEntries
         if scope.frames and GIT_RULES in [entry.name for entry in entries]:
-            scope = scope.with_rules(compile_rules(_read_below(descriptor, GIT_RULES)))
+            with contextlib.suppress(OSError):
+                rules = descriptors.read_plain(descriptor, GIT_RULES, MAX_RULES_BYTES)
+                scope = scope.with_rules(compile_rules(rules))
         kept = []
         for at, entry in enumerate(entries, start=1):
             if at % _CHECK_EVERY == 0:
@@ -214,17 +215,6 @@ def _barred_below(places: Places, root: str) -> frozenset[str]:
         for directory in (places.data_dir, "/proc", "/sys", "/dev")
         if contains(root, directory) and directory != root
     )
-
-
-def _read_below(descriptor: int, name: str) -> bytes:
-    with contextlib.suppress(OSError):
-        file = descriptors.open_regular(descriptor, name)
-        if file is not None:
-            try:
-                return descriptors.read_all(file, MAX_RULES_BYTES)
-            finally:
-                os.close(file)
-    return b""
 
 
 def _close_all(levels: list[_Level]) -> None:

@@ -1,7 +1,5 @@
 """The Bash tool, with a real shell in a real workspace."""
 
-# ruff: noqa: ASYNC240 - a test may block for a file
-
 from __future__ import annotations
 
 import contextlib

@@ -1,6 +1,6 @@
 """The process shell, with real processes."""
 
-# ruff: noqa: ASYNC109, ASYNC110, ASYNC220, ASYNC240 - what other processes do has no event, and a test may block for a file
+# ruff: noqa: ASYNC109, ASYNC220 - what other processes do has no event, and a test may block for a file
 
 from __future__ import annotations
 

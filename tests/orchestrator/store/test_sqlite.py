@@ -1,7 +1,5 @@
 """What the file on disk lives through: other processes, kills, deletion, damage, other versions."""
 
-# ruff: noqa: ASYNC110, ASYNC240 - a test may block for a file, and what other processes do has no event
-
 from __future__ import annotations
 
 import contextlib
