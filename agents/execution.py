@@ -139,6 +139,8 @@ class _Call:
     call: ToolCall
     span: Span = attrs.field(init=False)
     started_ns: int = attrs.field(factory=time.time_ns)
+    admitted: bool = False
+    """Whether the gate has let it through: from then on it may have had an effect."""
     waited: dict[WaitKind, float] = attrs.field(factory=dict)
     """Milliseconds by kind."""
     lock_spans: list[SpanRecord] = attrs.field(factory=list)
@@ -171,10 +173,15 @@ class _Call:
             output = ToolOutput(None, incident(unforeseen, self.span, self.call.tool, TRY_ANOTHER_WAY))
         except BaseException:
             with shielded("A call's result"):
-                await self._finish(ToolOutput(None, _CANCELLED_WHILE_RUNNING), cancelled=True)
+                await self._finish(ToolOutput(None, self._cancelled()), cancelled=True)
             raise
         with shielded("A call's result"):
             await self._finish(output)
+
+    def _cancelled(self) -> ToolError:
+        return (
+            _CANCELLED_WHILE_RUNNING if self.admitted else _aborted("it was cancelled before it could start")
+        )
 
     async def skip(self) -> None:
         """A call that never started: no effect, but a result."""
@@ -189,7 +196,8 @@ class _Call:
     async def _prepare_and_run(self) -> ToolOutput:
         tool = self.agent.tools.get(self.call.tool)
         if tool is None:
-            raise failure(ErrorCode.TOOL_NOT_FOUND, self._unknown_tool())
+            refused = self.agent.gate.refusal_of_absent(self.call.tool)
+            raise Failure(refused) if refused else failure(ErrorCode.TOOL_NOT_FOUND, self._unknown_tool())
         if self.call.tool not in self.agent.active:
             raise Failure(not_active(self.call.tool))
         arguments = decode_arguments(tool, self.call.arguments)
@@ -202,6 +210,7 @@ class _Call:
                 return ToolOutput(None, permit)
             if permit.paths:
                 self.span.set_attributes({names.PATH_ROOT: permit.paths[0].root.value})
+            self.admitted = True
             return await self._run(tool, arguments, permit, context)
 
     async def _run(

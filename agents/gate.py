@@ -39,6 +39,7 @@ from agents.rules.permissions import (
     decide,
     grantable,
     kind_of,
+    refused_in_plan,
 )
 from agents.rules.preview import (
     MAX_COMMAND_BYTES,
@@ -170,6 +171,11 @@ class Gate:
                 names.PERMISSION_RULE: None if asked else rule_behind(facts, self._now(), decided),
             }
         )
+
+    def refusal_of_absent(self, tool: str) -> ToolError | None:
+        """Why a tool that the agent does not have is refused now: plan has taken it away. None: it has not."""
+        deny = refused_in_plan(tool, self._now())
+        return None if deny is None else ToolError(code=deny.code, message=deny.message)
 
     def _now(self) -> Policy:
         policy = self._policy()

@@ -6,10 +6,11 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
+from agents.errors import ErrorCode, failure
 from agents.models.base import Model
 from agents.spec import AgentSpec, OperatingMode, PermissionMode
 from orchestrator.approvals import ApproverSurface
@@ -19,6 +20,8 @@ from orchestrator.settings import Settings, default_data_dir
 from orchestrator.store.base import Store
 from orchestrator.turn import TurnOutcome
 from telemetry.spans import leaf_exceptions
+
+ModeT = TypeVar("ModeT", OperatingMode, PermissionMode)
 
 
 @asynccontextmanager
@@ -63,6 +66,7 @@ async def open_session(
     CHAIN_LOCKED, STORE_*.
     """
     environment = dict(os.environ)
+    planning = permission_mode == "plan"  # as the command line takes it, too
     given: dict[str, Any] = {"max_turns": max_turns, "max_delegates": max_delegates, "max_depth": max_depth}
     name = model if isinstance(model, str) else None if model is None else model.name
     settings = Settings(
@@ -70,9 +74,9 @@ async def open_session(
         model=name or (environment.get("ORCHESTRATOR_MODEL") if resume is None else None),
         base_url=base_url,
         agent=agent,
-        mode=OperatingMode(mode or "agent"),
-        mode_given=mode is not None,
-        permission_mode=PermissionMode(permission_mode),
+        mode=_one_of(OperatingMode, "mode", "plan" if planning else mode or "agent"),
+        mode_given=mode is not None or planning,
+        permission_mode=_one_of(PermissionMode, "permission_mode", "ask" if planning else permission_mode),
         allow=tuple(allow),
         deny=tuple(deny),
         add_dirs=tuple(_absolute(added) for added in add_dirs),
@@ -96,6 +100,16 @@ async def open_session(
     with single_failures():
         async with open_settings(settings, extras, resume=resume, session_id=session_id) as session:
             yield session
+
+
+def _one_of(kind: type[ModeT], name: str, value: str) -> ModeT:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(repr(str(member)) for member in kind)
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT, f"{name} cannot be {value!r}. Use one of {known}."
+        ) from None
 
 
 def run_sync(prompt: str, workspace: str | os.PathLike[str] = ".", **options: Any) -> TurnOutcome:

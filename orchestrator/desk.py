@@ -9,6 +9,7 @@ import attrs
 from agents.errors import ErrorCode, Failure, ToolError
 from agents.models.base import Model
 from agents.models.catalog import Models
+from agents.rules.transcripts import after_overflows
 from agents.spec import AgentSpec
 from orchestrator.crew import Crew, Order, Run
 from orchestrator.store.base import Store
@@ -59,8 +60,11 @@ class Desk:
         if spec is None:
             return self._unknown_agent(run.agent_name)
         row = await self.store.task(run.task_id)
-        task_ids = [earlier.task_id for earlier in self.crew.chain(run.chain_id)]
-        history = await self.store.messages(self.session_id, task_ids)
+        runs = self.crew.chain(run.chain_id)
+        history = after_overflows(
+            await self.store.messages(self.session_id, [earlier.task_id for earlier in runs]),
+            sum(_overflowed(earlier) for earlier in runs),
+        )
         if row is None or not history:
             return ToolError(
                 code=ErrorCode.TASK_NOT_RESUMABLE,
@@ -110,6 +114,11 @@ class Desk:
             message=f"There is no delegate {name!r}. Use one of: {', '.join(self.specs) or '(none)'}.",
             details={"known": list(self.specs)},
         )
+
+
+def _overflowed(run: Run) -> bool:
+    error = None if run.result is None else run.result.error
+    return error is not None and error.code is ErrorCode.CONTEXT_OVERFLOW
 
 
 def _refusal(run: Run, agent: str | None, by_person: bool) -> ToolError | None:

@@ -10,6 +10,7 @@ from agents.results import TaskResult, model_text
 from orchestrator.settlement import bounded_report
 
 MAX_JOINED_CHARS = 50_000
+BY_ITSELF = "TaskWait for this task alone gives more of it"
 
 
 def bounded(results: Sequence[TaskResult], limit: int = MAX_JOINED_CHARS) -> tuple[TaskResult, ...]:
@@ -19,7 +20,7 @@ def bounded(results: Sequence[TaskResult], limit: int = MAX_JOINED_CHARS) -> tup
         return tuple(results)
     share = _share(sorted(len(result.report) for result in results), limit)
     return tuple(
-        msgspec.structs.replace(result, report=bounded_report(result.report, share))
+        msgspec.structs.replace(result, report=bounded_report(result.report, share, BY_ITSELF))
         if len(result.report) > share
         else result
         for result in results

@@ -13,6 +13,7 @@ from agents.errors import ErrorCode, Failure, ToolError, failure
 from agents.events import AnyPayload, Event, ResumedTrace, SessionChanged, SessionStarted, timestamp
 from agents.messages import Message
 from agents.models.base import Model
+from agents.rules.transcripts import after_overflows
 from agents.spec import AgentSpec, OperatingMode, PermissionMode
 from orchestrator.approvals import Approvals
 from orchestrator.assembly import Assembly
@@ -191,7 +192,7 @@ class Session:
                 resumes=await self._resumed_turn(newest) if resuming else None,
                 spec=self.main_spec,
                 model=self.main_model,
-                history=await self._history(),
+                history=await self._history(turns),
                 max_turns=self.settings.max_turns,
                 orders=tuple(orders),
             )
@@ -218,8 +219,11 @@ class Session:
             if self._turn is turn:
                 self._turn = None
 
-    async def _history(self) -> tuple[Message, ...]:
-        return await self.store.messages(self.id, None)
+    async def _history(self, turns: Sequence[TurnRow]) -> tuple[Message, ...]:
+        overflows = sum(
+            turn.error_code == ErrorCode.CONTEXT_OVERFLOW for turn in turns if turn.resumes_task is None
+        )
+        return after_overflows(await self.store.messages(self.id, None), overflows)
 
     async def _next_index(self) -> int:
         return len(await self.store.turns(self.id))

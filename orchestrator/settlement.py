@@ -13,6 +13,7 @@ from agents.results import FileChange, TaskResult, TaskStatus, merge_changes
 from orchestrator.task import RESUMABLE_BY_MODEL
 
 MAX_REPORT_CHARS = 12_000
+IN_CONVERSATION = "the delegate's conversation has the whole text; resume the task to ask for a part of it"
 
 
 @attrs.frozen
@@ -87,11 +88,12 @@ def _failure(error: ToolError | None, empty: ToolError) -> ToolError:
     return empty if error.code is ErrorCode.EMPTY_MODEL_RESPONSE else error
 
 
-def bounded_report(text: str, limit: int = MAX_REPORT_CHARS) -> str:
-    """`text`, or its head and tail with a mark between them that says how much was left out."""
+def bounded_report(text: str, limit: int = MAX_REPORT_CHARS, pointer: str = IN_CONVERSATION) -> str:
+    """`text`, or its head and tail with a mark between them that says how much was left out, and where the
+    whole is."""
     if len(text) <= limit:
         return text
-    mark = f"\n… [{len(text) - limit} characters left out] …\n"
+    mark = f"\n… [{len(text) - limit} characters left out: {pointer}] …\n"
     room = limit - len(mark)
     return f"{text[: room // 3]}{mark}{text[len(text) - (room - room // 3) :]}"
 

@@ -97,13 +97,13 @@ def is_binary(head: bytes, name: str = "") -> bool:
 
 
 def has_binary_sign(head: bytes, name: str = "") -> bool:
-    """The quick part of `is_binary`: by name, NUL byte or sign."""
+    """The quick part of `is_binary`: by name, NUL byte or sign. `head` may be longer, even the whole file."""
     dot = name.rfind(".")
     if dot > 0 and name[dot + 1 :].lower() in _EXTENSIONS and "." in name.lstrip("."):
         return True
     if not head or head.startswith(_TEXT_MARKS):
         return False
-    return b"\0" in head or _sign(head, short=False) is not None
+    return head.find(b"\0", 0, HEAD_BYTES) >= 0 or _sign(head, short=False) is not None
 
 
 def is_unprintable(head: bytes) -> bool:

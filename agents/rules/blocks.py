@@ -21,6 +21,8 @@ from typing import Any, Protocol
 
 import attrs
 
+from agents.rules.narrowed import narrowed
+
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 2000
 """Nodes inside each other that are looked through; real code stays far below."""
@@ -206,7 +208,8 @@ def _grammar(module: str, function: str) -> Any:
 def _parse(language: _Language, source: bytes) -> Any:
     from tree_sitter import Parser  # as above
 
-    return Parser(_grammar(language.module, language.function)).parse(source)
+    readable = narrowed(source) if language.name == "Bash" else source
+    return Parser(_grammar(language.module, language.function)).parse(readable)
 
 
 def _first_error(root: Any) -> int:

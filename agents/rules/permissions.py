@@ -44,6 +44,7 @@ __all__ = [
     "effective_mode",
     "grantable",
     "kind_of",
+    "refused_in_plan",
 ]
 
 
@@ -192,6 +193,11 @@ _PLAN_CODES = {
     "Write": ErrorCode.WRITE_DISABLED_IN_PLAN,
     "Edit": ErrorCode.EDIT_DISABLED_IN_PLAN,
 }
+
+
+def refused_in_plan(tool: str, policy: Policy) -> Deny | None:
+    """What plan says to a call of a tool that it has taken away, or that nobody knows; None outside plan."""
+    return _plan_denies(CallFacts(tool=tool, kind=kind_of(tool), workspace="", home=None), policy)
 
 
 def _plan_denies(facts: CallFacts, policy: Policy) -> Deny | None:

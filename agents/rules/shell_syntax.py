@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from agents.rules.narrowed import narrowed
 from agents.rules.shell_guard import heredoc_problem, text_problem, tree_problem
 from agents.rules.shell_words import (
     HOLE,
@@ -170,6 +171,7 @@ def _parser() -> Any:
 def _parse(source: bytes) -> Node | None:
     """The tree's root, or None where the parser needed more than its share."""
     reads = 0
+    source = narrowed(source)
 
     def read(offset: int, _point: object) -> bytes:
         nonlocal reads

@@ -74,7 +74,7 @@ class ReadTool:
             return _read(context.workspace, path, window, context.snapshots, clock)
 
         try:
-            result = await in_worker(work, READ_SECONDS)
+            result = await in_worker(work, READ_SECONDS, "read")
         except Failure as refused:
             raise _with_suggestion(refused, arguments, context.active) from refused
         except OutOfTime as error:

@@ -44,7 +44,7 @@ class Ground:
         for tree, text in ((self.repo, "inside"), (self.outside, SECRET)):
             (tree / "d" / "e").mkdir(parents=True)
             (tree / "d" / "e" / "a.txt").write_text(f"one {text}\ntwo {text}\n")
-            (tree / "d" / ".gitignore").write_text("*.log\n" if tree is self.repo else "*\n")
+            (tree / "d" / ".gitignore").write_text("*.log\n")
         (self.outside / "d" / "e" / f"{HIDDEN}.txt").write_text(SECRET)
         (self.outside / "d" / "e" / "missinq.txt").write_text(SECRET)
 

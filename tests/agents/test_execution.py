@@ -280,3 +280,42 @@ async def test_calls_of_one_batch_see_the_edits_before_them(repo: Path) -> None:
         texts = [r.text for r in (await session.store.messages(session.id, None))[4].results]
         assert "edited" in texts[1]
         assert "1:edited" in texts[2]
+
+
+async def test_a_call_cancelled_while_it_waits_for_a_permission_says_that_it_was_not_executed(
+    repo: Path,
+) -> None:
+    model = scripted({"main": [calls(call("Write", path="c.txt", content="x"))]})
+    async with (
+        session_on(repo, model, permission_mode="ask", approver=NeverAnswers()) as session,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def stop_soon() -> None:
+            while not await events_of(session, "permission.requested"):
+                await trio.sleep(0.01)
+            session.stop()
+
+        nursery.start_soon(stop_soon)
+        with trio.fail_after(10):
+            await session.run("Go")
+        messages = await session.store.messages(session.id, None)
+        assert "Not executed" in messages[-1].results[0].text
+        assert not (repo / "repo/c.txt").exists()
+
+
+async def test_in_plan_a_tool_that_was_taken_away_says_so(repo: Path) -> None:
+    batch = calls(
+        call("Write", path="c.txt", content="x"),
+        call("Edit", path="a.txt", tag="0000", ops=[]),
+        call("Task", subagent_type="fixer", prompt="x"),
+        call("mcp__server__tool"),
+    )
+    async with session_on(repo, scripted({"main": [batch, say("A plan.")]}), mode="plan") as session:
+        await session.run("Go")
+        assert await results(session) == [
+            "WRITE_DISABLED_IN_PLAN",
+            "EDIT_DISABLED_IN_PLAN",
+            "TOOL_DISABLED_IN_PLAN",
+            "PLUGIN_DISABLED_IN_PLAN",
+        ]

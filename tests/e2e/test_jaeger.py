@@ -17,10 +17,12 @@ from orchestrator.store.memory import MemoryStore
 from orchestrator.store.sqlite import open_sqlite_store
 from orchestrator.trace_view import critical_path
 from telemetry.check import check_trace
+from telemetry.export import TelemetrySettings, open_export
 from telemetry.records import SpanRecord
 from tests.command import environment, orc, script, started, until
 from tests.harness import bad_edit, call, calls, edit, say, scripted, session_on, spans_named
 from tests.jaeger import BINARY, Jaeger, running_jaeger
+from tests.telemetry.spans import burst
 
 pytestmark = pytest.mark.skipif(
     BINARY is None,
@@ -234,6 +236,16 @@ async def test_a_named_service_takes_everything(tmp_path: Path, monkeypatch: pyt
         spans = fresh.trace(outcome.trace_id or "", spans=len(await session.store.spans(session.id)))
         assert check_trace(spans) == ()
         assert fresh.services() == ["x"]
+
+
+async def test_spans_that_are_sent_again_are_shown_once(jaeger: Jaeger) -> None:
+    records = burst(4)
+    for _ in range(2):
+        async with open_export(TelemetrySettings(endpoint=jaeger.endpoint), warn=print) as export:
+            export.export(records)
+    shown = jaeger.trace(records[0].trace_id, spans=4)
+    assert sorted(span.span_id for span in shown) == sorted(record.span_id for record in records)
+    assert check_trace(shown) == ()
 
 
 def test_a_killed_run_is_whole_after_the_next_start(jaeger: Jaeger, tmp_path: Path) -> None:

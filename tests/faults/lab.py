@@ -400,7 +400,9 @@ def random_kills(seed: int) -> list[dict[str, Any]]:
                         "side": chance.choice(("before", "after")),
                         "nth": chance.randint(1, 50),
                     },
-                    {"step": "temporary", "nth": chance.randint(1, 1)},
+                    {"step": "temporary", "nth": chance.randint(1, 40)},
+                    {"step": "time", "seconds": round(chance.uniform(0.01, 1.0), 3)},
+                    {"step": "time", "seconds": round(chance.uniform(0.01, 1.0), 3)},
                     {
                         "step": "rename",
                         "side": chance.choice(("before", "after")),

@@ -9,6 +9,7 @@ written at once: `seq N` for an event that is on disk, `turn JSON` for how the t
     {"step": "append"|"intend"|"finish"|"judge", "side": "before"|"after", "nth": 2, "kind": "shell"}
     {"step": "temporary"}                   half of the temporary file is written
     {"step": "rename"|"link"|"unlink", "side": …}      around the effect on a file
+    {"step": "time", "seconds": 0.5}        wherever it is then
 """
 
 from __future__ import annotations
@@ -50,6 +51,14 @@ class Trap:
     where: dict[str, Any]
     _count: int = 0
 
+    @property
+    def _nth(self) -> int:
+        return int(self.where.get("nth", 1))
+
+    def springs_next(self, step: str) -> bool:
+        """Whether this process dies when it reaches `step` the next time."""
+        return self.where.get("step") == step and self._count == self._nth - 1
+
     def reached(self, step: str, side: str = "after", **facts: object) -> None:
         """Die here, if this is the place."""
         wanted = self.where
@@ -58,7 +67,7 @@ class Trap:
         if any(wanted.get(name, fact) != fact for name, fact in facts.items()):
             return
         self._count += 1
-        if self._count == wanted.get("nth", 1):
+        if self._count == self._nth:
             delay = wanted.get("delay", 0)
             threading.Timer(delay, die).start() if delay else die()
 
@@ -101,17 +110,18 @@ class TrappedStore:
 
 def set_traps(trap: Trap) -> None:
     """Around the effects on files: these are the process's own copies of the functions."""
+    if trap.where.get("step") == "time":
+        clock = threading.Timer(trap.where["seconds"], die)
+        clock.daemon = True
+        clock.start()
     write = descriptors.write_temporary
-    half = trap.where.get("step") == "temporary"
 
     def write_temporary(parent: int, name: str, data: bytes, like: Any) -> None:
+        half = trap.springs_next("temporary")
         write(parent, name, data[: len(data) // 2] if half else data, like)
         trap.reached("temporary")
-        if half:
-            raise AssertionError("a later file would be written in half")
 
-    if half:
-        descriptors.write_temporary = write_temporary
+    descriptors.write_temporary = write_temporary
     descriptors.put_new = _trapped(descriptors.put_new, "link", trap)
     for name in ("rename", "unlink"):
         setattr(os, name, _trapped(getattr(os, name), name, trap, only="dir_fd"))

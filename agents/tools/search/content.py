@@ -205,7 +205,7 @@ def _text_of(descriptor: int, name: str, size: int, limit: int, tally: Tally) ->
     """The bytes of a text file; None for one that is passed over. A small file costs one read."""
     first = min(size, _FIRST_READ) + 1
     data = os.read(descriptor, first)
-    if has_binary_sign(data[:HEAD_BYTES], name):
+    if has_binary_sign(data, name):
         tally.binary += 1
         return None
     if size and len(data) == size < first:

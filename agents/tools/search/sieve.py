@@ -16,8 +16,8 @@ from agents.tools.search.patterns import Pattern
 
 FIRST_FILES = 8
 MOST_FILES = 128
-MOST_BYTES = 1 << 20
-"""Of a batch; the file that goes beyond it is the last."""
+MOST_BYTES = 512 << 10
+"""Of a batch, and of a file that is joined with others: between two looks at the clock no more is searched."""
 
 T = TypeVar("T")
 
@@ -31,19 +31,24 @@ def sift(
     """
     for batch in _batches(files, data):
         check()
-        yield from _sifted(batch, pattern, data)
+        if len(data(batch[0])) > MOST_BYTES:
+            yield 0, batch[0]
+        else:
+            yield from _sifted(batch, pattern, data)
 
 
 def _batches(files: Iterable[T], data: Callable[[T], bytes]) -> Iterator[list[T]]:
+    """Neighbours that fit together; a file that is too large for it is alone."""
     batch: list[T] = []
     wanted, size = FIRST_FILES, 0
     for file in files:
-        batch.append(file)
-        size += len(data(file))
-        if len(batch) >= wanted or size >= MOST_BYTES:
+        own = len(data(file))
+        if batch and (len(batch) >= wanted or size + own > MOST_BYTES):
             yield batch
             batch, size = [], 0
             wanted = min(MOST_FILES, wanted * 2)  # a search that is cut early reads little in vain
+        batch.append(file)
+        size += own
     if batch:
         yield batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import attrs
 import trio
@@ -13,9 +13,13 @@ import trio
 SEARCH_SECONDS = 10.0
 MAX_SEARCHES = 2
 """Searches that run at once; more would only slow each other down."""
+MAX_READS = 8
+"""The same for Reads, which never wait for a search."""
 
 T = TypeVar("T")
-_searches: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("searches")
+Kind = Literal["search", "read"]
+_LIMITS: dict[Kind, int] = {"search": MAX_SEARCHES, "read": MAX_READS}
+_limiters: trio.lowlevel.RunVar[dict[Kind, trio.CapacityLimiter]] = trio.lowlevel.RunVar("search workers")
 
 
 class OutOfTime(Exception):
@@ -42,24 +46,29 @@ class Clock:
             raise OutOfTime
 
 
-async def in_worker(search: Callable[[Clock], T], seconds: float = SEARCH_SECONDS) -> T:
-    """Run `search` in a thread. A cancelled caller returns at once, and the thread stops soon after."""
+async def in_worker(
+    search: Callable[[Clock], T], seconds: float = SEARCH_SECONDS, kind: Kind = "search"
+) -> T:
+    """Run `search` in a thread. A cancelled caller returns at once, and the thread stops soon after.
+
+    So many of one `kind` run at once, others wait.
+    """
     given_up = threading.Event()
 
     def work() -> T:
         return search(Clock(time.monotonic() + seconds, given_up))
 
     try:
-        async with _limiter():
+        async with _limiter(kind):
             return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
     finally:
         given_up.set()
 
 
-def _limiter() -> trio.CapacityLimiter:
+def _limiter(kind: Kind) -> trio.CapacityLimiter:
     try:
-        return _searches.get()
+        limiters = _limiters.get()
     except LookupError:
-        limiter = trio.CapacityLimiter(MAX_SEARCHES)
-        _searches.set(limiter)
-        return limiter
+        limiters = {each: trio.CapacityLimiter(limit) for each, limit in _LIMITS.items()}
+        _limiters.set(limiters)
+    return limiters[kind]

@@ -383,3 +383,8 @@ def test_blocks_of_real_code_are_nested_or_apart_and_never_cross(path: Path) -> 
         assert all(
             end < a or b < start or (start <= a and b <= end) or (a <= start and end <= b) for a, b in spans
         )
+
+
+def test_a_shell_script_with_characters_beyond_ascii_does_not_end_the_process() -> None:
+    script = decode("f() {\n  echo {\U0010d136\n}\n".encode())
+    assert isinstance(resolve_block("a.sh", script, 1), Block | Unresolved)

@@ -724,3 +724,11 @@ def run_by_bash(line: str) -> set[str | None]:
             process.wait()
         words = log.read_text(errors="replace").splitlines() if log.exists() else []
         return {word for word in words if word in ("c1", "c2", "c3")}
+
+
+@pytest.mark.parametrize("wide", ["\U0010d136", "\U000def9f", "\u4e2d", "\u00e9"])
+def test_characters_beyond_ascii_never_end_the_process_and_never_hide_a_command(wide: str) -> None:
+    for line in (f"a {{{wide}", f"{{{wide}0}}"):
+        assert parse_line(line).command == line
+    assert names(f"{wide}=1 c1") == [f"{wide}=1"]
+    assert names(f"c1 {wide}; c2") == ["c1", "c2"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.messages import Message, Text, ToolCall, ToolResult
-from agents.rules.transcripts import for_request
+from agents.rules.transcripts import LEFT_OUT, after_overflows, for_request, shortened
 
 
 def user(text: str = "go") -> Message:
@@ -79,3 +79,49 @@ def test_every_call_is_answered_exactly_once_and_roles_alternate(messages: list[
 def test_a_valid_conversation_stays_valid(messages: list[Message]) -> None:
     sent = for_request([user(), *messages])
     assert for_request(sent) == sent
+
+
+def long_results(*sizes: int) -> list[Message]:
+    """A conversation of one call per size, each with a result of so many characters."""
+    messages = [user("the task")]
+    for number, size in enumerate(sizes):
+        result = ToolResult(call_id=str(number), ok=True, text="x" * size)
+        messages += [assistant(str(number)), Message(id="t", role="tool", parts=(result,))]
+    return messages
+
+
+def test_the_oldest_long_results_are_left_out_first_and_the_brief_stays() -> None:
+    kept = shortened(long_results(5000, 5000, 5000), 7000)
+    assert [message.results[0].text for message in kept if message.results] == [
+        LEFT_OUT,
+        LEFT_OUT,
+        "x" * 5000,
+    ]
+    assert kept[0].text == "the task"
+
+
+def test_a_conversation_that_was_never_too_long_stays_as_it_is() -> None:
+    messages = long_results(5000, 5000)
+    assert after_overflows(messages, 0) == tuple(messages)
+
+
+def test_each_overflow_halves_what_is_sent() -> None:
+    messages = long_results(*[10_000] * 8)
+    sizes = [
+        sum(len(result.text) for message in after_overflows(messages, n) for result in message.results)
+        for n in range(4)
+    ]
+    assert sizes[1] < sizes[0] * 0.55
+    assert sizes[2] < sizes[0] * 0.30
+    assert sizes[3] < sizes[0] * 0.17
+
+
+@given(st.lists(st.integers(min_value=0, max_value=3000), max_size=8), st.integers(0, 20_000))
+def test_shortening_keeps_every_call_every_answer_and_their_order(sizes: list[int], most: int) -> None:
+    messages = long_results(*sizes)
+    kept = shortened(messages, most)
+    assert [[p.call_id for p in m.results] for m in kept] == [
+        [p.call_id for p in m.results] for m in messages
+    ]
+    assert [(m.role, m.text, m.calls) for m in kept] == [(m.role, m.text, m.calls) for m in messages]
+    assert for_request(kept) == kept

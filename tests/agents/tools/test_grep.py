@@ -428,7 +428,10 @@ TEXT = st.lists(st.text(alphabet="ab \t\r\x0c\u00e9\u2028", max_size=6), max_siz
     newline=st.sampled_from(["\n", "\r\n"]),
     final=st.booleans(),
     pattern=st.sampled_from(
-        ["a", "ab", "^a", "b$", "a.b", "^$", "a|b", "\\s", "[^a]", "a*", "x?", "\\bab", "é", "a+b*$"]
+        [
+            *("a", "ab", "^a", "b$", "a.b", "^$", "a|b", "\\s", "[^a]", "a*", "x?", "\\bab", "é", "a+b*$"),
+            *("ab|b", "b|ab", "a|b|é", "a|", "(a|b)a", "a|b+", "a\\.|b"),
+        ]
     ),
     ignore_case=st.booleans(),
     block=st.sampled_from([1, 3, 1 << 20]),

@@ -210,7 +210,7 @@ def test_just_these_commands_are_allowed_for_the_session(here: Place) -> None:
 
 
 def test_an_answer_that_comes_too_late_is_a_conflict_with_exit_status_4(here: Place) -> None:
-    run = here.start(WRITES, *INBOX, "--permission-timeout", "0.5")
+    run = here.start(WRITES, *INBOX, "--permission-timeout", "4")
     (request,) = here.waiting()
     ended(run)
     done = here.orc("approve", request["id"])

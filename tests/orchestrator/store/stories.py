@@ -10,6 +10,8 @@ from agents.events import (
     AgentRef,
     AgentStarted,
     AnyPayload,
+    EffectsTold,
+    EffectsTold,
     Event,
     LockWaited,
     MessageAppended,
@@ -30,6 +32,7 @@ from agents.events import (
     TaskStartedEvent,
     ToolFinished,
     ToolStarted,
+    TurnClosed,
     TurnFinished,
     TurnStarted,
 )
@@ -256,6 +259,7 @@ def story(session: str = "s1", prefix: str = "") -> list[Event]:
             run,
         ),
         (ResultsDelivered(task_ids=(f"{prefix}t1",)), main),
+        (EffectsTold(effect_ids=(f"{prefix}e1",)), main),
         (
             TurnFinished(
                 status="failed",
@@ -271,6 +275,8 @@ def story(session: str = "s1", prefix: str = "") -> list[Event]:
             main,
         ),
         (SessionChanged(mode="agent", permission_mode="ask"), None),
+        (TurnClosed(status="failed"), main),
+        (EffectsTold(effect_ids=("e1",)), main),
     ]
     return [
         event(

@@ -169,7 +169,7 @@ async def test_a_session_is_as_of_its_newest_event(store: Store) -> None:
     row = await store.session("s1")
     assert row is not None
     assert (row.title, row.agent, row.turns, row.status) == ("Fix it", "lead", 1, "failed")
-    assert (row.created, row.updated, row.last_seq) == (at(0), at(22), 23)
+    assert (row.created, row.updated, row.last_seq) == (at(0), at(24), 25)
     assert await store.session("nobody") is None
 
 
