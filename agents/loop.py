@@ -38,8 +38,11 @@ async def run_agent(agent: Agent, transcript: Transcript) -> AgentOutcome:
                 return agent.outcome(Ending.FINISHED, text)
             case AskAgain():
                 empty += 1
-            case Stop(error=error):
-                return agent.outcome(Ending.ERROR, transcript.last_text, error)
+            case Stop(error=error, limit=limit):
+                if response.text.strip():
+                    await transcript.append(assistant_message(response))
+                ending = Ending.LIMIT if limit else Ending.ERROR
+                return agent.outcome(ending, transcript.last_text, error)
             case unreachable:
                 assert_never(unreachable)
 

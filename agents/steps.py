@@ -32,15 +32,40 @@ class Stop:
     """The run cannot go on."""
 
     error: ToolError
+    limit: bool = False
+    """Whether a limit ended it: what there is was cut, not wrong."""
 
 
 NextStep = RunTools | Finish | AskAgain | Stop
+
+
+CUT_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
+"""The providers' words for an answer that stops where their output limit is, in the middle of a sentence."""
+WITHHELD_REASONS = frozenset({"content_filter", "refusal"})
+
+_CUT = ToolError(
+    code=ErrorCode.BUDGET_LIMIT,
+    message="The model's answer was cut at its output limit, so the run did not come to an end. Resume it to go "
+    "on, ask for a shorter answer, or raise the model's output limit.",
+    retriable=True,
+    details={"limit": "output tokens"},
+)
+_WITHHELD = ToolError(
+    code=ErrorCode.PROVIDER_ERROR,
+    message="The provider withheld the model's answer, or a part of it. Word the task differently, or choose "
+    "another model.",
+    details={"reason": "withheld"},
+)
 
 
 def next_step(response: ModelResponse, *, empty_before: int) -> NextStep:
     """Decide. `empty_before` counts the empty responses directly before this one."""
     if response.calls:
         return RunTools(response.calls)
+    if response.finish.reason in CUT_REASONS:
+        return Stop(_CUT, limit=True)
+    if response.finish.reason in WITHHELD_REASONS:
+        return Stop(_WITHHELD)
     if response.text.strip():
         return Finish(response.text)
     if empty_before == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import re
 import sys
 import uuid
@@ -21,6 +22,7 @@ from agents.guidance import MAIN_AGENT
 from agents.models.base import Model
 from agents.models.catalog import Models, open_models
 from agents.outcome import Ending
+from agents.rules.guarded import DenyList
 from agents.rules.permission_rules import Rule
 from agents.shielding import shielded
 from agents.spec import AgentSpec, OperatingMode
@@ -275,6 +277,14 @@ def _as_stored(settings: Settings, row: SessionRow) -> Settings:
 
 
 def _check(settings: Settings) -> None:
+    try:
+        str(settings.workspace).encode("utf-8")
+    except UnicodeEncodeError:
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT,
+            f"The path of the workspace {os.fsencode(settings.workspace)!r} is not UTF-8, so it could not be "
+            "stored for a resume. Rename the directory, or work through a link with another name.",
+        ) from None
     if not settings.workspace.is_dir():
         raise failure(
             ErrorCode.INVALID_ARGUMENT,
@@ -332,6 +342,7 @@ def _workspace(settings: Settings, identity: str) -> Workspace:
         added=settings.add_dirs,
         home=settings.home,
         config_dirs=(settings.home / ".orchestrator",),
+        deny=DenyList(extra=settings.denied_names, lifted=settings.lifted_names),
     )
 
 

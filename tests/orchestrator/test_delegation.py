@@ -380,3 +380,21 @@ async def test_a_turn_counts_every_model_call_once(repo: Path) -> None:
         outcome = await session.run("Go")
         assert outcome.usage.input_tokens == 50
         assert outcome.usage.output_tokens == 25
+
+
+async def test_a_delegate_whose_answer_was_cut_is_truncated_and_keeps_what_it_said(repo: Path) -> None:
+    model = scripted(
+        {
+            "main": [calls(task()), calls(call("TaskWait")), say("It was cut.")],
+            "fixer": [{"text": "I will now fix the bug in pars", "finish": "length"}, say("Whole.")],
+        }
+    )
+    async with session_on(repo, model) as session:
+        await session.run("Go")
+        (row,) = await session.store.tasks(session.id)
+        assert row.result is not None
+        assert (row.status, row.result.report) == ("truncated", "I will now fix the bug in pars")
+        assert row.result.error is not None
+        assert row.result.error.code == "BUDGET_LIMIT"
+        outcome = await session.resume_task("fixer#1")
+        assert outcome.text == "Whole."

@@ -11,7 +11,6 @@ from agents.events import (
     AgentStarted,
     AnyPayload,
     EffectsTold,
-    EffectsTold,
     Event,
     LockWaited,
     MessageAppended,
@@ -259,7 +258,6 @@ def story(session: str = "s1", prefix: str = "") -> list[Event]:
             run,
         ),
         (ResultsDelivered(task_ids=(f"{prefix}t1",)), main),
-        (EffectsTold(effect_ids=(f"{prefix}e1",)), main),
         (
             TurnFinished(
                 status="failed",
