@@ -23,7 +23,7 @@ from agents.models.base import Model
 from agents.models.catalog import Models, open_models
 from agents.outcome import Ending
 from agents.rules.guarded import DenyList
-from agents.rules.permission_rules import Rule
+from agents.rules.permission_rules import Rule, misnamed
 from agents.shielding import shielded
 from agents.spec import AgentSpec, OperatingMode
 from agents.tools.base import Tool
@@ -45,6 +45,7 @@ from orchestrator.settings import Settings
 from orchestrator.store.base import SessionRow, Store
 from orchestrator.store.sqlite import open_sqlite_store
 from orchestrator.supervisor import Supervisor
+from orchestrator.sweep import sweep
 from orchestrator.telling import Untold
 from telemetry.attributes import service_of_agent
 from telemetry.export import open_export
@@ -119,6 +120,15 @@ async def open_settings(
             sending.export = await stack.enter_async_context(open_export(telemetry, warn=extras.warn))
         except TraceFileError as unusable:
             raise failure(ErrorCode.INVALID_ARGUMENT, str(unusable)) from unusable
+        await sweep(
+            store,
+            identity,
+            workspace_of=lambda other: _workspace(
+                attrs.evolve(settings, workspace=Path(other.workspace), add_dirs=()), other.session_id
+            ),
+            telemetry=telemetry,
+            warn=extras.warn,
+        )
         nursery = await stack.enter_async_context(trio.open_nursery())
         session = await _assemble(
             _Grounds(settings, extras, store, models, model, sending, nursery),
@@ -211,6 +221,7 @@ async def _assemble(grounds: _Grounds, identity: str, target: str | None, row: S
         warnings=(
             *(f"{d.path}: {d.message}" for d in definitions.diagnostics),
             *wider_definitions(definitions.specs.values(), settings.permission_mode),
+            *misnamed((*settings.allow, *settings.deny), tools),
         ),
     )
     await session.announce(resumed=row is not None, trace_target=target)

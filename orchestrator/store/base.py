@@ -204,6 +204,10 @@ class Store(Protocol):
         """
         ...
 
+    async def unsettled(self) -> tuple[str, ...]:
+        """Sessions with a turn or task that says `running`, held by somebody or not; oldest first."""
+        ...
+
     async def holder(self, session_id: str) -> Holder | None:
         """The process that holds the session and is not known to be dead; None: nobody works on it."""
         ...

@@ -179,6 +179,18 @@ class MemoryStore:
         found.sort(key=lambda row: (row["updated"], row["created"], row["session_id"]), reverse=True)
         return await _answer(rows.session_row, found[:limit])
 
+    async def unsettled(self) -> tuple[str, ...]:
+        running = {
+            row["session_id"]
+            for table in ("turns", "tasks")
+            for row in self._rows(table)
+            if row["status"] == RUNNING
+        }
+        found = [row for row in self._rows("sessions") if row["session_id"] in running]
+        found.sort(key=lambda row: (row["created"], row["session_id"]))
+        await trio.lowlevel.checkpoint()
+        return tuple(row["session_id"] for row in found)
+
     async def session(self, session_id: str) -> SessionRow | None:
         found = (self._session(row) for row in self._of("sessions", session_id))
         return _first(await _answer(rows.session_row, found))

@@ -17,6 +17,13 @@ from sessions s
 NEWEST_SESSIONS = SESSIONS + " order by updated desc, s.created desc, s.session_id desc limit ?"
 ONE_SESSION = SESSIONS + " where s.session_id = ?"
 
+UNSETTLED = """
+select s.session_id from sessions s where
+    exists (select 1 from turns t where t.session_id = s.session_id and t.status = 'running')
+    or exists (select 1 from tasks k where k.session_id = s.session_id and k.status = 'running')
+order by s.created, s.session_id
+"""
+
 TURNS = "select * from turns where session_id = ? order by idx, started"
 
 TASKS_OF_SESSION = """

@@ -254,6 +254,9 @@ class SqliteStore:
                     with contextlib.suppress(Failure):  # whoever writes next is told
                         await self._writer.do(_lease_change(transaction.BEAT, tuple(self._held.items())))
 
+    async def unsettled(self) -> tuple[str, ...]:
+        return tuple(row["session_id"] for row in await self._fetch(queries.UNSETTLED, ()))
+
     async def holder(self, session_id: str) -> Holder | None:
         record = await self.read_lease(session_id)
         if record is None or record.holder is None or not leases.may_live(record.holder, self._me):
