@@ -18,6 +18,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[bench]'
 	$(BIN)/python -m tests.benchmarks
 
 $(READY): pyproject.toml requirements.lock

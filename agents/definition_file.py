@@ -34,6 +34,9 @@ KEYS = (
     "effort",
 )
 
+FOREIGN_KEYS = frozenset({"color", "icon", "tags", "version", "author", "license"})
+"""Keys of other tools' files that change nothing an agent may do: they are passed over in silence."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SPELLINGS = {re.sub(r"[_-]", "", key).lower(): key for key in KEYS}
 _PERMISSION_MODES = {
@@ -134,6 +137,8 @@ def _fields(values: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for written, value in values.items():
         key = _SPELLINGS.get(re.sub(r"[_-]", "", written).lower()) if isinstance(written, str) else None
+        if written in FOREIGN_KEYS:
+            continue
         if key is None:
             close = difflib.get_close_matches(str(written), KEYS, n=1)
             advice = f" Did you mean {close[0]}?" if close else f" Known keys: {', '.join(KEYS)}."

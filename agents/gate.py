@@ -26,6 +26,7 @@ from agents.permit import Permit
 from agents.ports import Approver
 from agents.requests import Answer, Decision, Denial, DenialReason, PermissionRequest
 from agents.rules.audit import rule_behind, why
+from agents.rules.hidden import hidden_by
 from agents.rules.paths import ResolvedPath
 from agents.rules.permissions import (
     Allow,
@@ -158,7 +159,8 @@ class Gate:
         self._explain(context, facts, decided, answer)
         if isinstance(decided, Deny):
             return self._denied(call, decided)
-        return Permit._create(call.call_id, tool.name, arguments, _paths(facts), answer)
+        hidden = hidden_by(self._now().deny, tool.name, workspace=facts.workspace, home=facts.home)
+        return Permit._create(call.call_id, tool.name, arguments, _paths(facts), answer, hidden)
 
     def _explain(
         self, context: ToolContext, facts: CallFacts, decided: Allow | Deny, answer: Answer | None

@@ -8,6 +8,7 @@ import attrs
 import msgspec
 
 from agents.requests import Answer
+from agents.rules.hidden import Hidden
 from agents.rules.paths import ResolvedPath
 
 
@@ -25,6 +26,9 @@ class Permit:
     answer: Answer | None
     """Who allowed it, where somebody or something was asked; None: the table."""
 
+    hidden: Hidden | None = None
+    """What deny rules keep from a walk below the paths; None: nothing."""
+
     def __init__(self, *_: Any, **__: Any) -> None:
         raise TypeError("a Permit comes from Gate.admit alone")
 
@@ -36,7 +40,8 @@ class Permit:
         arguments: msgspec.Struct,
         paths: tuple[ResolvedPath, ...],
         answer: Answer | None,
+        hidden: Hidden | None = None,
     ) -> Permit:
         permit = object.__new__(cls)
-        permit.__attrs_init__(call_id, tool, arguments, paths, answer)
+        permit.__attrs_init__(call_id, tool, arguments, paths, answer, hidden)
         return permit

@@ -19,6 +19,7 @@ from agents import descriptors
 from agents.errors import ErrorCode, Failure, failure
 from agents.large_files import LargeFiles
 from agents.rules.guarded import DenyList, denied_name
+from agents.rules.hidden import Hidden
 from agents.rules.paths import (
     Ask,
     Fact,
@@ -78,6 +79,7 @@ class Workspace:
     data_dir: Path      the orchestrator's own data directory: denied, except this session's scratch
     global_ignore: Path | None   the user's own ignore file (git's, unless another is given)
     places: Places      the same directories as the pure rules take them
+    hidden: Hidden | None   what deny rules for Read keep from hints about names; set by who knows the rules
     large_files: LargeFiles   what is known of large files, shared by the session's agents
     """
 
@@ -110,6 +112,7 @@ class Workspace:
             repository_dirs=_repository_dirs(self.root),
             deny=deny or DenyList(),
         )
+        self.hidden: Hidden | None = None
         self.large_files = LargeFiles()
         self.case_insensitive = _ignores_case(self.root)
 
@@ -302,23 +305,30 @@ class Workspace:
         similar: list[str] = []
         while directory != "/":
             with contextlib.suppress(OSError, Failure), descriptors.directory(directory) as found:
-                similar = self._look_alikes(found, wanted)
+                similar = self._look_alikes(found, directory, wanted)
                 break
             directory, wanted = os.path.split(directory)
         shown = (self.show(os.path.join(directory, name)) for name in similar)
         return MissingHint(self.show(directory), tuple(shown))
 
-    def _look_alikes(self, directory: int, wanted: str) -> list[str]:
+    def _look_alikes(self, directory: int, canonical: str, wanted: str) -> list[str]:
         names: dict[str, str] = {}
         with contextlib.suppress(OSError), descriptors.listing(directory, ".") as listing:
             with os.scandir(listing) as entries:
                 for entry in entries:
-                    if denied_name(entry.name, self.places.deny) is None:
+                    if not self._keeps_quiet(entry, canonical):
                         names.setdefault(entry.name.casefold(), entry.name)
                     if len(names) >= _HINT_NAMES:
                         break
         close = difflib.get_close_matches(wanted.casefold(), names, n=3, cutoff=0.6)
         return [names[name] for name in close]
+
+    def _keeps_quiet(self, entry: os.DirEntry[str], directory: str) -> bool:
+        """Whether a hint must not name an entry of this directory."""
+        if denied_name(entry.name, self.places.deny) is not None:
+            return True
+        path = f"{directory.rstrip('/')}/{entry.name}"
+        return self.hidden is not None and self.hidden(path, entry.is_dir(follow_symlinks=False))
 
     @contextlib.contextmanager
     def _explained(self, path: ResolvedPath) -> Iterator[None]:

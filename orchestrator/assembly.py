@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -15,6 +16,7 @@ from agents.journal import Journal
 from agents.locks import PathLocks
 from agents.models.base import Model, model_part
 from agents.ports import Approver
+from agents.rules.hidden import hidden_by
 from agents.rules.permission_rules import Rule
 from agents.rules.permissions import Policy, effective_mode
 from agents.rules.recovery import RecoveryBook
@@ -76,6 +78,20 @@ class Assembly:
     """Whether the main agent activates all but the core tools on demand."""
     recovery: RecoveryBook = attrs.field(factory=RecoveryBook)
     locks: PathLocks = attrs.field(factory=PathLocks)
+
+    def __attrs_post_init__(self) -> None:
+        self.workspace.hidden = self._hidden_from_reading
+
+    def _hidden_from_reading(self, canonical: str, is_directory: bool) -> bool:
+        """Whether the deny rules of now keep a name from Read, and so from its hints."""
+        home = self.workspace.home
+        hidden = hidden_by(
+            self.deny,
+            "Read",
+            workspace=str(self.workspace.root),
+            home=None if home is None else os.path.realpath(home),
+        )
+        return hidden is not None and hidden(canonical, is_directory)
 
     def service(self, spec: AgentSpec) -> str:
         """The telemetry service of a delegate's own spans."""

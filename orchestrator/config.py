@@ -172,7 +172,10 @@ def _read(key: Key, layer: _Layer) -> Any:
     if layer.kind == "environment" and key.separator:
         raw = [item for item in raw.split(key.separator) if item.strip()]
     try:
-        return key.read(raw, layer.folder)
+        value = key.read(raw, layer.folder)
+        if layer.kind == "flag" and key.read is _rules:
+            _refuse_misnamed(value)
+        return value
     except ValueError as wrong:
         raise failure(ErrorCode.INVALID_ARGUMENT, f"{layer.name(key)}: {wrong}") from None
     except Failure as refused:
@@ -264,7 +267,12 @@ def _model(value: Any, folder: Path) -> str:
     """A script's path is made absolute: a session is resumed from anywhere."""
     name = _text(value, folder)
     provider, _, rest = name.partition(":")
-    return f"script:{_absolute(rest, folder)}" if provider == "script" and rest.strip() else name
+    # no `..` stays in it: it is shown, and stored, in every session's first line
+    return (
+        f"script:{os.path.abspath(_absolute(rest, folder))}"
+        if provider == "script" and rest.strip()
+        else name
+    )
 
 
 def _path(value: Any, folder: Path) -> Path:
@@ -284,6 +292,24 @@ def _rules(value: Any, folder: Path) -> tuple[str, ...]:
     for rule in rules:
         Rule.parse(rule)
     return rules
+
+
+def _refuse_misnamed(rules: Iterable[str]) -> None:
+    """A rule of the command line that does nothing is a slip; own tools, which it may be about elsewhere, do
+    not come from there."""
+    for rule in rules:
+        wrong = Rule.parse(rule).misnamed()
+        if wrong is not None:
+            raise ValueError(wrong)
+
+
+def _names(value: Any, folder: Path) -> tuple[str, ...]:
+    """Patterns on one part of a path."""
+    names = tuple(_text(item, folder) for item in _items(value))
+    for name in names:
+        if "/" in name or not name.strip("*"):
+            raise ValueError(f"{name!r} is no name of a file or folder, such as `*.secret`.")
+    return names
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -365,6 +391,8 @@ KEYS: tuple[Key, ...] = (
     Key("allow", _rules, (), joined=True, separator="\n"),
     Key("deny", _rules, (), joined=True, separator="\n", tightens=lambda value, base: True),
     Key("add_dirs", _paths, (), joined=True, separator=os.pathsep),
+    Key("denied_names", _names, (), joined=True, separator="\n"),
+    Key("lifted_names", _names, (), joined=True, separator="\n"),
     Key("max_turns", _count(1, 100_000), MAIN_TURNS, tightens=_lower),
     Key("max_delegates", _count(1, 1_000), MAX_DELEGATES, tightens=_lower),
     Key("max_depth", _count(1, DEEPEST), MAX_DEPTH, tightens=_lower),
@@ -379,4 +407,4 @@ KEYS: tuple[Key, ...] = (
     Key("jaeger_url", _text, DEFAULT_JAEGER),
     Key("model_aliases", _aliases, {}),
 )
-"""Every setting. Lists in variables: one item per line (`allow`, `deny`), or as in PATH (`add_dirs`)."""
+"""Every setting. Lists in variables: one item per line (`allow`, `deny`, names), or as in PATH (`add_dirs`)."""

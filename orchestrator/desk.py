@@ -65,6 +65,8 @@ class Desk:
             await self.store.messages(self.session_id, [earlier.task_id for earlier in runs]),
             sum(_overflowed(earlier) for earlier in runs),
         )
+        if by_person and not history:
+            return await self.restart(run, prompt)
         if row is None or not history:
             return ToolError(
                 code=ErrorCode.TASK_NOT_RESUMABLE,
@@ -84,7 +86,7 @@ class Desk:
         )
 
     async def restart(self, run: Run, prompt: str) -> Order | ToolError:
-        """The next run of a chain whose only run ended before its model had answered: from its brief."""
+        """The next run of a chain whose model has never answered: from its brief again."""
         spec = self.specs.get(run.agent_name)
         if spec is None:
             return self._unknown_agent(run.agent_name)

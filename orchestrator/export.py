@@ -26,7 +26,8 @@ from agents.events import (
 )
 from agents.messages import Message
 from agents.rules.preview import visible
-from orchestrator.cli.narration import DECISIONS, card, counted, elapsed, seconds, subject_of, told
+from orchestrator.cli.card import card
+from orchestrator.cli.words import DECISIONS, counted, elapsed, seconds, subject_of, told
 from orchestrator.store.base import SessionRow, Store, TaskRow, TurnRow
 
 EXPORT_VERSION = 1

@@ -54,6 +54,12 @@ async def plan_stored_task(store: Store, row: TaskRow, prompt: str) -> PlannedCh
     return PlannedChain(fact.task_id, fact.label, fact.status, "continue", why)
 
 
+async def open_effects_of(store: Store, row: TaskRow) -> tuple[str, ...]:
+    """In words: the open effects that a resume of this chain tells its delegate of."""
+    runs = {run.run_id for run in await store.chain(row.chain_id)}
+    return tuple(effect.text for effect in await read_untold(store, row.session_id) if effect.owner in runs)
+
+
 async def _unsaid(store: Store, turn: TurnRow) -> str:
     """The prompt of an interrupted turn, where the process died before its agent was told."""
     for event in await store.events(turn.session_id):

@@ -41,6 +41,8 @@ async def reconcile(store: Store, session_id: str, workspace: Workspace) -> tupl
         verdict = await trio.to_thread.run_sync(examine, row.intent, workspace)
         await store.judge(row.intent.effect_id, verdict)
     await answer_open_calls(store, session_id)
+    # Again: what was forked in the moment of the death has its marks only once it has become its command.
+    await trio.to_thread.run_sync(end_strays, session_id, workspace.scratch)
     return await read_untold(store, session_id)
 
 

@@ -40,6 +40,10 @@ class Settings:
     """Allow rules of the user: configuration and command line, never a repository's."""
     deny: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
+    denied_names: tuple[str, ...] = ()
+    """Names (with `*`, `?`, `[…]`) of files and folders that no file tool opens, beside the built-in ones."""
+    lifted_names: tuple[str, ...] = ()
+    """Names that are opened although the built-in list denies them."""
     max_turns: int = MAIN_TURNS
     max_delegates: int = MAX_DELEGATES
     max_depth: int = MAX_DEPTH

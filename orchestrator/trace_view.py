@@ -9,23 +9,27 @@ a wait to what was waited for.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from telemetry.attributes import (
+    AGENT_DEPTH,
     AGENT_LABEL,
     AGENT_NAME,
     AGENT_PREFIX,
     CHAT_PREFIX,
     ERROR_TYPE,
     LOCK_SPAN,
+    OUTCOME,
     PERMISSION_DECISION,
     PERMISSION_SPAN,
+    TASK_DESCRIPTION,
     TASK_SPAN,
     TASK_WAIT_SPAN,
     TOOL_OUTCOME,
     TOOL_PREFIX,
+    TURN_SPAN,
 )
 from telemetry.records import SpanRecord
 from telemetry.tree import SpanTree, build_tree
@@ -41,6 +45,16 @@ MAX_SERVICE = 16
 DURATION = 9
 MIN_WIDTH = 60
 MIN_LABEL = 8
+
+
+@attrs.frozen
+class Known:
+    """What the stored events know of spans beyond what the spans say; by span id."""
+
+    subjects: Mapping[str, str] = attrs.field(factory=dict)
+    """What a tool call is about: its path, its command."""
+    reasons: Mapping[str, str] = attrs.field(factory=dict)
+    """An error's message."""
 
 
 @attrs.frozen
@@ -62,12 +76,13 @@ class AgentTime:
     """In `TaskWait`: nothing to do but to wait for delegates."""
 
 
-def render_trace(records: Iterable[SpanRecord], *, width: int = 100) -> str:
+def render_trace(records: Iterable[SpanRecord], *, width: int = 100, known: Known | None = None) -> str:
     """Tree, waterfall and time split of one trace, at most `width` (60 or more) columns wide.
 
-    `*` marks the critical path, `!` an error with its `error.type`. Text from the spans is shown without
-    control characters.
+    `*` marks the critical path, `!` an error with its `error.type` and, where it is known, its reason. Text
+    from the spans is shown without control characters.
     """
+    facts = known or Known()
     tree = build_tree(records)
     if not tree.spans:
         return NOTHING
@@ -75,7 +90,7 @@ def render_trace(records: Iterable[SpanRecord], *, width: int = 100) -> str:
     critical = frozenset(_critical_path(tree))
     lines = [*_header(tree, layout), ""]
     for depth, span in tree.everything():
-        lines.extend(_span_lines(span, depth, span.span_id in critical, layout))
+        lines.extend(_span_lines(span, depth, span.span_id in critical, layout, facts, tree))
     lines += ["", LEGEND]
     split = _time_split(tree)
     if split:
@@ -246,13 +261,68 @@ def _lay_out(tree: SpanTree, width: int) -> _Layout:
 def _header(tree: SpanTree, layout: _Layout) -> Iterator[str]:
     root = tree.roots[0]
     count = len(tree.spans)
-    outcome = f"error {_error_type(root)}" if root.status == "ERROR" else "no error"
     whole = _duration(layout.span_ns)
     yield _fit(f"trace {root.trace_id}  {whole}  {count} {'span' if count == 1 else 'spans'}", layout.width)
-    yield _fit(outcome, layout.width)
+    yield _fit(_outcome(tree), layout.width)
 
 
-def _span_lines(span: SpanRecord, depth: int, critical: bool, layout: _Layout) -> Iterator[str]:
+def _outcome(tree: SpanTree) -> str:
+    """How the turn ended, and beside it what failed in it: a failed call is not the turn's failure."""
+    root = tree.roots[0]
+    if root.status == "ERROR":
+        head = f"error {_error_type(root)}"
+    else:
+        head = (
+            f"turn {_printable(str(root.attributes[OUTCOME]))}" if OUTCOME in root.attributes else "no error"
+        )
+    failed = [_label(span) for span in tree.spans.values() if _failed_task(span, tree)]
+    calls = [span for span in tree.spans.values() if _failed_call(span)]
+    parts = [head]
+    if failed:
+        parts.append(f"{len(failed)} {'task' if len(failed) == 1 else 'tasks'} failed ({', '.join(failed)})")
+    if calls:
+        parts.append(f"{len(calls)} failed {'call' if len(calls) == 1 else 'calls'}")
+    told = ", ".join(parts[1:])
+    return f"{parts[0]}; {told}" if told else parts[0]
+
+
+def _failed_task(span: SpanRecord, tree: SpanTree) -> bool:
+    """A delegate's agent that ended by error: below a Task, or (a person's resume of it) below the turn."""
+    above = tree.spans.get(span.parent_span_id or "")
+    if above is None or span.status != "ERROR" or not span.name.startswith(AGENT_PREFIX):
+        return False
+    return above.name == TASK_SPAN or span.attributes.get(AGENT_DEPTH) not in (None, 0)
+
+
+def _failed_call(span: SpanRecord) -> bool:
+    if span.name == TASK_SPAN or not span.name.startswith(TOOL_PREFIX):
+        return False
+    return span.status == "ERROR" or span.attributes.get(TOOL_OUTCOME) == "error"
+
+
+def _name(span: SpanRecord, known: Known) -> str:
+    """What a span stands for, in the words of the other listings."""
+    if span.name == TURN_SPAN:
+        return "turn"
+    if span.name.startswith(AGENT_PREFIX):
+        return f"agent {_label(span)}"
+    if not span.name.startswith(TOOL_PREFIX):
+        return span.name
+    tool = span.name.removeprefix(TOOL_PREFIX)
+    if span.name == TASK_SPAN:
+        about = [span.attributes.get(AGENT_LABEL), span.attributes.get(TASK_DESCRIPTION)]
+    else:
+        about = [known.subjects.get(span.span_id)]
+    return " ".join([tool, *(str(one) for one in about if one)])
+
+
+def _span_lines(
+    span: SpanRecord, depth: int, critical: bool, layout: _Layout, known: Known, tree: SpanTree
+) -> Iterator[str]:
+    told_below = any(  # a Task ends as its delegate did, which has a row of its own
+        span.name == TASK_SPAN and child.status == "ERROR" and _error_type(child) == _error_type(span)
+        for child in tree.children(span)
+    )
     mark = ("*" if critical else " ") + ("!" if span.status == "ERROR" else " ")
     # deep trees keep half of the column for the name
     indent = " " * min(2 * depth, layout.name // 2)
@@ -260,21 +330,25 @@ def _span_lines(span: SpanRecord, depth: int, critical: bool, layout: _Layout) -
     outcome = span.attributes.get(TOOL_OUTCOME)
     if outcome in ("denied", "cancelled"):
         note = outcome
-    name = _pad(indent + _printable(span.name) + (f" ({_printable(str(note))})" if note else ""), layout.name)
+    marked = f" ({_printable(str(note))})" if note else ""
+    named = _fit(indent + _printable(_name(span, known)), layout.name - _columns(marked))
+    name = _pad(named + marked, layout.name)
     service = _pad(_printable(span.service), layout.service)
     took = _duration(max(0, span.end_ns - span.start_ns)).rjust(DURATION)
     yield f"{mark}{name} {service} {took}  {_bar(span, layout)}"
-    if span.status == "ERROR":
-        yield _fit(f"  {indent}  {_error_type(span)}{_description(span)}", layout.width)
+    if span.status == "ERROR" and not told_below:
+        yield _fit(f"  {indent}  {_error_type(span)}{_reason(span, known)}", layout.width)
 
 
 def _error_type(span: SpanRecord) -> str:
     return _printable(str(span.attributes.get(ERROR_TYPE) or "without error.type"))
 
 
-def _description(span: SpanRecord) -> str:
-    text = _printable(span.status_description)
-    return f": {text}" if text and text != _error_type(span) else ""
+def _reason(span: SpanRecord, known: Known) -> str:
+    """Why, beside the code: from the events, else the span's own words where they say more than the code."""
+    code = _error_type(span)
+    text = _printable(known.reasons.get(span.span_id) or span.status_description)
+    return "" if not text or text == code or text.endswith(f": {code}") else f": {text}"
 
 
 def _bar(span: SpanRecord, layout: _Layout) -> str:
@@ -318,7 +392,7 @@ def _duration(ns: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without control characters: a name from a trace must not steer the terminal."""
+    """Without control characters, on one line: a name from a trace must not steer the terminal."""
     return "".join(char if char.isprintable() else "�" for char in text)
 
 

@@ -1,13 +1,14 @@
 """Codec of OpenAI-style chat completions: our request to its JSON, its answer to our chunks. Pure.
 
 Tolerant of unknown fields and of what compatible servers are known to do (whole calls in one delta, missing
-indices, the same index for several calls, arguments as an object); strict on what a turn needs: a finish, and
-a name for every call.
+indices, the same index for several calls, arguments as an object); strict on what a turn needs: a finish. A
+call without a name is a call of a tool that does not exist: the model is told, and can make it again.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,11 +25,15 @@ from agents.models.base import (
     TextChunk,
     ToolSpec,
 )
+from agents.models.nesting import map_texts, too_deep
 from agents.models.provider_errors import Asked, error_in_answer
 
 PROVIDER = "openai-chat"
 DONE = "[DONE]"
 """The data of a stream's last event."""
+
+UNNAMED = "unnamed"
+"""What goes back to the provider for a call without a name."""
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -106,8 +111,13 @@ def _call(call: ToolCall, call_id: str) -> dict[str, Any]:
     # Servers that parse the arguments of past calls refuse the whole conversation for one that is broken, so
     # what is not an object goes back inside one: the model still sees what it wrote.
     arguments = call.arguments if isinstance(call.arguments, dict) else {"invalid_arguments": call.arguments}
-    function = {"name": call.tool, "arguments": _json(arguments).decode("utf-8")}
+    function = {"name": _wire_name(call.tool), "arguments": _json(arguments).decode("utf-8")}
     return {"id": call_id, "type": "function", "function": function}
+
+
+def _wire_name(tool: str) -> str:
+    """A name that servers take: they refuse the whole conversation for one call that the model misspelt."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", tool)[:64] or UNNAMED
 
 
 def _json(value: Any) -> bytes:
@@ -118,16 +128,12 @@ def _json(value: Any) -> bytes:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """`value` with every lone surrogate replaced by U+FFFD, and surrogate pairs joined."""
-    match value:
-        case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        case dict():
-            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_without_surrogates(item) for item in value]
-        case _:
-            return value
+    """`value` with every lone surrogate replaced by U+FFFD, and surrogate pairs joined, in keys too."""
+    return map_texts(value, _whole_characters, keys=True)
+
+
+def _whole_characters(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # ── answer ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,10 +157,16 @@ class _OpenCall:
         if name != self.name:  # some servers repeat the name in every delta
             self.name += name
         arguments = function.get("arguments")
-        if isinstance(arguments, dict):
+        if isinstance(arguments, dict) and too_deep(arguments):
+            self.pieces.append(_json(arguments).decode("utf-8"))
+        elif isinstance(arguments, dict):
             self.whole = arguments
         elif isinstance(arguments, str):
             self.pieces.append(arguments)
+
+    def is_not(self, call_id: str) -> bool:
+        """Whether an id, where there are two, says that a delta is about another call."""
+        return bool(call_id and self.id) and call_id != self.id
 
     def complete(self) -> bool:
         return self.whole is not None or isinstance(_arguments("".join(self.pieces) or "null"), dict)
@@ -279,7 +291,7 @@ class ChatDecoder:
             index = None
             same = [call for call in self._calls if call_id and call.id == call_id]
             if not same and not (call_id and name):
-                same = [call for call in self._calls[-1:] if call not in touched]
+                same = [call for call in self._calls[-1:] if call not in touched and not call.is_not(call_id)]
         if same and not _begins_anew(same[-1], call_id, name):
             return same[-1]
         self._calls.append(_OpenCall(index))
@@ -298,8 +310,6 @@ class ChatDecoder:
         chunks = self._flush_reasoning()
         positions = {id(call): position for position, call in enumerate(self._calls)}
         for call in sorted(self._calls, key=lambda c: positions[id(c)] if c.index is None else c.index):
-            if not call.name:
-                raise self._unreadable("holds a tool call without a name")
             chunks.append(call.chunk())
         return chunks
 
@@ -327,14 +337,14 @@ def _begins_anew(call: _OpenCall, call_id: str, name: str) -> bool:
 
 
 def _arguments(text: str) -> Any:
-    """The decoded object; `{}` for no text at all; the raw text where it is not a JSON object."""
+    """The decoded object; `{}` for no text at all; the raw text where it is none or nested too deep."""
     if not text.strip():
         return {}
     try:
         decoded = _decode(text)
     except (ValueError, RecursionError):
         return text
-    return decoded if isinstance(decoded, dict) else text
+    return decoded if isinstance(decoded, dict) and not too_deep(decoded) else text
 
 
 def _decode(data: str | bytes) -> Any:

@@ -5,38 +5,36 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from agents.errors import ErrorCode, Failure, failure
 from agents.messages import Message, ToolCall, ToolResult
+from agents.models.nesting import MAX_NESTING, MAX_PARTS, map_texts, too_deep
 
 _PLACEHOLDER = re.compile(r"\$\{(tag|task):([^}]*)\}")
 _HEADER = re.compile(r"^\[(.+)#([0-9A-Za-z]+)\]$", re.MULTILINE)
 
 
 def fill(value: Any, messages: tuple[Message, ...]) -> Any:
-    """`value` with every placeholder replaced by what it stands for in this conversation."""
+    """`value` with every placeholder replaced by what it stands for in this conversation.
+
+    Raises `Failure` PROVIDER_ERROR for a placeholder that stands for nothing yet, and for what is nested too
+    deep or repeats parts of itself too often.
+    """
+    if too_deep(value):
+        raise _unset(f"The arguments are nested more than {MAX_NESTING} deep. Write them flatter.")
 
     def look_up(found: re.Match[str]) -> str:
         kind, name = found.groups()
         return _tag(name, messages) if kind == "tag" else _task(name, messages)
 
-    return _map_texts(value, lambda text: _PLACEHOLDER.sub(look_up, text))
-
-
-def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    match value:
-        case str():
-            return change(value)
-        case dict():
-            return {key: _map_texts(item, change) for key, item in value.items()}
-        case list():
-            return [_map_texts(item, change) for item in value]
-        case _:
-            return value
+    try:
+        return map_texts(value, lambda text: _PLACEHOLDER.sub(look_up, text), most=MAX_PARTS)
+    except OverflowError:
+        raise _unset(f"The arguments have more than {MAX_PARTS} parts. Repeat (`*name`) less.") from None
 
 
 def _tag(path: str, messages: tuple[Message, ...]) -> str:
@@ -51,20 +49,21 @@ def _tag(path: str, messages: tuple[Message, ...]) -> str:
     raise _unset(f"${{tag:{path}}} is not set: no tool result so far gave a tag for it. Read the file first.")
 
 
-def _tags(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _tags(whole: Any, around: str) -> Iterator[tuple[str, str]]:
     """Every (path, tag) in a result's JSON. An object without a path speaks of the one around it."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _tags(item, path)
-    elif isinstance(value, dict):
-        own = value.get("path")
-        path = own if isinstance(own, str) else path
-        if isinstance(value.get("tag"), str):
-            yield path, value["tag"]
-        if isinstance(value.get("tags"), dict):
-            yield from ((str(name), tag) for name, tag in value["tags"].items() if isinstance(tag, str))
-        for item in value.values():
-            yield from _tags(item, path)
+    left = [(whole, around)]
+    while left:
+        value, path = left.pop()
+        if isinstance(value, dict):
+            own = value.get("path")
+            path = own if isinstance(own, str) else path
+            if isinstance(value.get("tag"), str):
+                yield path, value["tag"]
+            if isinstance(value.get("tags"), dict):
+                yield from ((str(name), tag) for name, tag in value["tags"].items() if isinstance(tag, str))
+            value = list(value.values())
+        if isinstance(value, list):
+            left.extend((item, path) for item in reversed(value))
 
 
 def _task(number: str, messages: tuple[Message, ...]) -> str:

@@ -64,9 +64,9 @@ _POSIX_CLASSES = {
 }
 _POSIX_CLASS = re.compile(r"\[:(" + "|".join(_POSIX_CLASSES) + r"):\]")
 _SET_MEMORY = 32 << 20
-_MAX_NAMES = 4096
+_MAX_NAMES = 16384
 """How many names a rule list remembers its verdict of."""
-_MAX_LISTS = 32
+_MAX_LISTS = 16
 """How many rule lists are kept for the next search; one from a larger file is compiled anew."""
 _MAX_KEPT_BYTES = 64 << 10
 _NONE = -1

@@ -4,13 +4,20 @@ A path pattern is written like a line of a `.gitignore` file and is compared wit
 with the spelling of the call. A relative pattern speaks of the workspace. A pattern that names an outside
 path (absolute, `~` or a leading `..`) speaks of the whole file system; only such a rule can allow something
 outside.
+
+A deny rule for `Read` forbids reading, whichever file tool does it: Read, Grep, Glob, and Edit, whose answers
+show the file. One for `Edit` forbids changing: Edit and Write. Every other rule is about its own tool. What
+such a rule with a pattern forbids, a Grep or Glob of the folders above passes over, and a command line may
+not name as an argument of a known file command or behind a redirection.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -24,7 +31,12 @@ PATH_TOOLS = frozenset({"Read", "Glob", "Grep", "Write", "Edit"})
 """Tools whose rules take a path pattern."""
 PLAIN_TOOLS = frozenset({"Task", "Agent", "TaskWait", "TaskList", "TaskStop", "ToolSearch"})
 """Tools whose rules take no pattern."""
+KNOWN_TOOLS = PATH_TOOLS | PLAIN_TOOLS | {"Bash"}
 PLUGIN_PREFIX = "mcp__"
+
+_DENIES_TOO = {"Read": frozenset({"Grep", "Glob", "Edit"}), "Edit": frozenset({"Write"})}
+"""Further tools that a deny rule of a tool is about; the module's docstring says why."""
+_ALIASES = {"Agent": "Task"}
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]*\*?\Z")
 _GLOB_SIGNS = re.compile(r"([\\*?\[\]!#])")
@@ -70,15 +82,38 @@ class Rule:
         """Whether the pattern names an outside path: absolute, `~` or a leading `..`."""
         return self.pattern is not None and _names_outside(self.pattern)
 
+    @property
+    def names_only(self) -> bool:
+        """Whether the pattern is about names wherever they stand: relative, without a `/` inside it."""
+        return self.pattern is not None and "/" not in self.pattern.rstrip("/") and not self.names_outside
+
     def is_for(self, tool: str) -> bool:
         """Whether the rule speaks of this tool."""
-        if self.tool == tool:
+        if _ALIASES.get(self.tool, self.tool) == _ALIASES.get(tool, tool):
             return True
         if not self.tool.startswith(PLUGIN_PREFIX) or not tool.startswith(PLUGIN_PREFIX):
             return False
         if self.tool.endswith("*"):
             return tool.startswith(self.tool[:-1])
         return "__" not in self.tool[len(PLUGIN_PREFIX) :] and tool.startswith(f"{self.tool}__")
+
+    def denies_tool(self, tool: str) -> bool:
+        """Whether the rule, as a deny rule, speaks of this tool."""
+        return self.is_for(tool) or tool in _DENIES_TOO.get(self.tool, ())
+
+    def misnamed(self, tools: Iterable[str] = ()) -> str | None:
+        """What is wrong where the rule names no tool that exists, with the name that was meant; else None.
+
+        `tools` are the names of own tools. Any plugin's tool may exist.
+        """
+        known = KNOWN_TOOLS.union(tools)
+        if self.tool in known or self.tool.startswith(PLUGIN_PREFIX):
+            return None
+        folded = {name.casefold(): name for name in sorted(known)}
+        near = difflib.get_close_matches(self.tool.casefold(), folded, 1, 0.6)
+        meant = attrs.evolve(self, tool=folded[near[0]]) if near else None
+        hint = f"did you mean `{meant}`?" if meant else f"the tools are {', '.join(sorted(known))}."
+        return f"The permission rule `{self}` does nothing, because there is no tool `{self.tool}`; {hint}"
 
     def allows_path(self, path: ResolvedPath, *, workspace: str, home: str | None) -> bool:
         """Whether the rule, as an allow rule of its tool, covers this place."""
@@ -97,11 +132,21 @@ class Rule:
             return True
         if _matches(self.pattern, path, workspace, home):
             return True
-        by_name = "/" not in self.pattern.rstrip("/") and not self.names_outside
-        return by_name and path.root is not Root.WORKSPACE and _fits(self.pattern, path.canonical, path.kind)
+        return (
+            self.names_only
+            and path.root is not Root.WORKSPACE
+            and _fits(self.pattern, path.canonical, path.kind)
+        )
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+
+
+def misnamed(rules: Iterable[str], tools: Iterable[str] = ()) -> tuple[str, ...]:
+    """A warning for each spelled rule that names no tool. Raises `Failure` as `Rule.parse`."""
+    known = frozenset(tools)
+    found = (Rule.parse(rule).misnamed(known) for rule in rules)
+    return tuple(dict.fromkeys(warning for warning in found if warning is not None))
 
 
 @attrs.frozen
@@ -197,6 +242,14 @@ def _fits(pattern: str, absolute: str, kind: PathKind) -> bool:
     # `docs/**` and `docs/` cover the directory itself where that is what a call names.
     spellings = (relative, f"{relative}/") if kind is PathKind.DIRECTORY else (relative,)
     return any(spec.match_file(spelling) for spelling in spellings)
+
+
+def expression(pattern: str) -> re.Pattern[str]:
+    """What a pattern comes to: found in a path below its base (without a leading `/`; a folder's also with a
+    `/` at its end)."""
+    (line,) = _compiled(pattern).patterns
+    found: re.Pattern[str] = line.regex
+    return found
 
 
 @functools.lru_cache(maxsize=512)

@@ -24,6 +24,7 @@ from typing import Literal
 import attrs
 
 from agents.errors import ErrorCode
+from agents.rules.advice import OUTSIDE_LINE, OWN_COMMAND, PLANNING, PROTECTED, UNJUDGED, UNTOLD_PLACE
 from agents.rules.paths import ResolvedPath, Root
 from agents.rules.permission_rules import PLUGIN_PREFIX, Grant, Rule
 from agents.rules.shell import ShellLine, SimpleCommand, allows, denies
@@ -234,7 +235,9 @@ def _rules_deny(facts: CallFacts, policy: Policy) -> Deny | None:
 
 
 def _rule_denies(rule: Rule, facts: CallFacts) -> bool:
-    if not rule.is_for(facts.tool):
+    if facts.kind is CallKind.BASH and not rule.is_for(facts.tool):
+        return _denies_a_place(rule, facts)
+    if not rule.denies_tool(facts.tool):
         return False
     if rule.pattern is None:
         return True
@@ -243,6 +246,19 @@ def _rule_denies(rule: Rule, facts: CallFacts) -> bool:
     return any(
         rule.denies_path(fact.path, workspace=facts.workspace, home=facts.home) for fact in facts.paths
     )
+
+
+def _denies_a_place(rule: Rule, facts: CallFacts) -> bool:
+    """What no file tool may read or change by a rule with a pattern, a line may not name for that either."""
+    use = _RULED_USES.get(rule.tool)
+    return rule.pattern is not None and any(
+        rule.denies_path(place.path, workspace=facts.workspace, home=facts.home)
+        for place in facts.places
+        if place is not None and place.use == use
+    )
+
+
+_RULED_USES = {"Read": "read", "Edit": "write"}
 
 
 # 3 · the deny list
@@ -271,17 +287,13 @@ def _all_places(facts: CallFacts) -> Iterable[ResolvedPath]:
 def _always_asks(facts: CallFacts) -> Ask | None:
     for path in _written(facts):
         if path.protected is not None:
-            return Ask(
-                f"It would write {path.display}, which is protected: {path.protected}.", None, path.outside
-            )
+            return Ask(f"It would write {path.display}, {PROTECTED}: {path.protected}.", None, path.outside)
     if facts.kind is CallKind.BASH:
         if facts.shell is None or facts.shell.problem is not None:
             why = "" if facts.shell is None else f": {facts.shell.problem}"
-            return Ask(f"The command line cannot be judged{why}.", None, False)
+            return Ask(f"{UNJUDGED}{why}.", None, False)
         if facts.own_command:
-            return Ask(
-                "It calls the orchestrator itself, which could answer permission requests.", None, False
-            )
+            return Ask(f"{OWN_COMMAND}, which could answer permission requests.", None, False)
     return None
 
 
@@ -315,9 +327,9 @@ def _outside_by_shell(facts: CallFacts, policy: Policy) -> Ask | None:
         return None
     outside = [place.path for place in facts.places if place is not None and place.path.outside]
     if outside:
-        return Ask(f"The command reaches outside the workspace: {_names(outside)}.", None, True)
+        return Ask(f"{OUTSIDE_LINE}: {_names(outside)}.", None, True)
     if None in facts.places:
-        return Ask("The command changes files at a place that its words do not tell.", None, False)
+        return Ask(f"{UNTOLD_PLACE}.", None, False)
     return None
 
 
@@ -392,7 +404,7 @@ def _bash_approval(facts: CallFacts, policy: Policy) -> Allow | Ask:
     if _rules_allow_line(facts.shell, policy):
         return Allow("rule")
     if policy.plan:  # only a user's rule answers in advance while planning
-        return Ask("Shell commands ask while planning.", None, False)
+        return Ask(f"{PLANNING}.", None, False)
     if _grants_allow_line(commands, policy):
         return Allow("grant")
     return Ask("Shell commands ask in this permission mode.", Grant(facts.tool, outside=False), False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.errors import ErrorCode, ToolError
 from agents.requests import Answer, Decision, DenialReason, PermissionRequest
+from agents.rules.advice import options_for
 
 MAX_FEEDBACK_CHARS = 2000
 
@@ -33,12 +34,15 @@ def refusal(
         details["feedback"] = feedback
     return ToolError(
         code=ErrorCode.TOOL_DENIED,
-        message="Not executed: " + _text(reason, request.tool, answer.source, feedback, timeout_seconds),
+        message="Not executed: " + _text(reason, request, answer.source, feedback, timeout_seconds),
         details=dict(details),
     )
 
 
-def _text(reason: DenialReason, tool: str, source: str, feedback: str, timeout_seconds: float) -> str:
+def _text(
+    reason: DenialReason, request: PermissionRequest, source: str, feedback: str, timeout_seconds: float
+) -> str:
+    tool = request.tool
     match reason:
         case "user" if feedback:
             return f"the user denied this {tool} call and says: {feedback}"
@@ -57,8 +61,17 @@ def _text(reason: DenialReason, tool: str, source: str, feedback: str, timeout_s
                 "Make the call again if it is still wanted when the run goes on."
             )
         case _:
-            return (
-                f"this {tool} call needs an approval and there is nobody to ask. Go on without it, and tell "
-                "the user which flag allows it: `--permission-mode auto` or `accept-edits`, `--allow RULE`, "
-                "or `--permission-prompts inbox` to be asked."
-            )
+            return f"this {tool} call needs an approval and there is nobody to ask. {_nobody(request)}"
+
+
+def _nobody(request: PermissionRequest) -> str:
+    options = " or ".join(f"`{option}`" for option in options_for(request))
+    if not options:
+        return (
+            "It asks in every mode, and no option allows it in advance. Go on without it, and tell the user "
+            "to run this on a terminal, or with `--permission-prompts inbox` to be asked elsewhere."
+        )
+    return (
+        f"Go on without it, and tell the user what allows it: {options}, or "
+        "`--permission-prompts inbox` to be asked."
+    )

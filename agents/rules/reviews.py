@@ -263,7 +263,7 @@ def _pulled_in(effects: Sequence[EffectLike]) -> frozenset[str]:
 
 def _left(effects: Sequence[EffectLike]) -> tuple[str, ...]:
     left = [
-        f"the command `{effect.intent.target}`"
+        f"effects of the command `{effect.intent.target}`"
         if effect.intent.kind == "shell"
         else f"{_shown(effect.intent)}, outside the workspace"
         for effect in effects

@@ -65,6 +65,7 @@ _EVALUATORS = frozenset(
 _ASSIGNING = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|\[")
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _MOVERS = frozenset({"cd", "pushd", "popd"})
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
 
 Directories = frozenset[str | None]
@@ -118,6 +119,8 @@ class ShellLine:
     """All that were found, also when there is a problem."""
     problem: str | None = None
     """Why the list may be incomplete: the caller must ask. None: it is complete."""
+    values: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Variables that the line sets, with the values it spells for them; they may have further ones."""
 
 
 def parse_line(command: str) -> ShellLine:
@@ -132,7 +135,8 @@ def parse_line(command: str) -> ShellLine:
         work.doubt(str(refused))
     except RecursionError:
         work.doubt("it is nested too deep")
-    return ShellLine(command, tuple(work.commands), work.problem)
+    values = tuple((name, tuple(spelt)) for name, spelt in work.values.items())
+    return ShellLine(command, tuple(work.commands), work.problem, values)
 
 
 class _Refused(Exception):
@@ -147,11 +151,19 @@ class _Work:
     moves: bool
     """Whether any directory change stands in the line."""
     commands: list[SimpleCommand] = attrs.field(factory=list)
+    values: dict[str, dict[str, None]] = attrs.field(factory=dict)
+    """What variables of the line are set to, as it is spelt."""
     roaming: set[str] = attrs.field(factory=set)
     """Functions of the line that change the directory."""
 
     def doubt(self, problem: str | None) -> None:
         self.problem = self.problem or problem
+
+    def sets(self, assignment: Word) -> None:
+        """Note a `NAME=value`."""
+        name, _, value = assignment.spelt.partition("=")
+        if _VARIABLE_NAME.fullmatch(name):
+            self.values.setdefault(name, {})[value] = None
 
     def add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
@@ -340,6 +352,9 @@ class _Reader:
         text = "?" if name is None else self.text(name)
         words = [c for c in node.children if c.type != "do_group"]
         source = slice_of(self.source, node.start_byte, words[-1].end_byte)
+        for value in words:
+            if value.is_named and (name is None or value.id != name.id):
+                self.work.sets(made_of(text, f"{text}={word_of(value, self.source).spelt}"))
         self.work.add(
             SimpleCommand(
                 words=(),
@@ -443,6 +458,7 @@ class _Reader:
             # behind `export` and its like an assignment is an argument
             self.check_assignment(node)
             word = assignment_of(node, self.source)
+            self.work.sets(word)
             if parts.words:
                 parts.word(word)
             else:
@@ -552,6 +568,8 @@ class _Reader:
             if inside.script is not None:
                 return self.script(inside.script, directories)
             words = (*inside.assignments, *inside.words)
+            for assignment in inside.assignments:
+                self.work.sets(assignment)
             command = SimpleCommand(
                 words=inside.words,
                 assignments=(*outer.assignments, *inside.assignments),
@@ -567,7 +585,7 @@ class _Reader:
         if script.sketch == HOLE:
             return directories | {None}, directories | {None}
         self.work.doubt(text_problem(script.sketch))
-        good, bad = self.nested(script.sketch, directories)
+        good, bad = self.nested(script.spelt, directories)
         unsure: Directories = frozenset({None} if script.text is None else ())
         return good | unsure, bad | unsure
 

@@ -9,6 +9,8 @@ import attrs
 
 HOLE = "\ue000"
 """Stands for a part that is only known when the line runs (a private-use character)."""
+VARIABLE = re.compile("\ue001([A-Za-z_][A-Za-z0-9_]*)\ue002")
+"""The same for the whole value of a variable, with its name."""
 
 Node = Any
 """A tree-sitter node; the library is loaded at the first parse only, so its types are not named here."""
@@ -45,6 +47,7 @@ _ANSI_SIMPLE = {
 _UNQUOTED_ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _STRING_ESCAPE = re.compile(r"\\([$`\"\\\n])")
 _PATTERN = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
+_PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _BRACE = re.compile(r"(?<!\\)(?:\\\\)*[{]")
 
 
@@ -62,6 +65,8 @@ class Word:
     """Whether it begins with an unquoted `~`."""
     sketch: str = ""
     """The text with `HOLE` for each part that only the run can tell."""
+    spelt: str = ""
+    """The sketch with a `VARIABLE` instead of the hole where the part is the value of one."""
 
     @property
     def name(self) -> str | None:
@@ -69,29 +74,30 @@ class Word:
         return None if self.text is None or self.pattern else self.text.rpartition("/")[2]
 
 
-UNKNOWN = Word(source="…", text=None, sketch=HOLE)
+UNKNOWN = Word(source="…", text=None, sketch=HOLE, spelt=HOLE)
 """A word nothing is known of."""
 
 
 def plain(text: str) -> Word:
     """A literal word."""
-    return Word(source=text, text=text, sketch=text)
+    return Word(source=text, text=text, sketch=text, spelt=text)
 
 
-def made_of(source: str, sketch: str, *, pattern: bool = False, tilde: bool = False) -> Word:
-    """A word from its sketch."""
+def made_of(source: str, spelt: str, *, pattern: bool = False, tilde: bool = False) -> Word:
+    """A word from its sketch, in which variables may be named."""
+    sketch = VARIABLE.sub(HOLE, spelt)
     text = None if HOLE in sketch else sketch
-    return Word(source=source, text=text, pattern=pattern, tilde=tilde, sketch=sketch)
+    return Word(source=source, text=text, pattern=pattern, tilde=tilde, sketch=sketch, spelt=spelt)
 
 
 def word_of(node: Node, source: bytes) -> Word:
     """Evaluate one literal node of the parse (word, string, concatenation, expansion …)."""
     text = slice_of(source, node.start_byte, node.end_byte)
-    sketch, bare = _evaluate(node, source)
+    spelt, bare = _evaluate(node, source)
     brace = text != "{}" and bool(_BRACE.search(bare)) and ("," in text or ".." in text)
     return made_of(
         text,
-        HOLE if brace else sketch,
+        spelt.partition("{")[0] + HOLE if brace else spelt,
         pattern=bool(_PATTERN.search(bare)),
         tilde=text.startswith("~"),
     )
@@ -116,11 +122,11 @@ def slice_of(source: bytes, start: int, end: int) -> str:
 
 
 def _evaluate(node: Node, source: bytes) -> tuple[str, str]:
-    """The sketch, and those parts of the source that stand outside quotes."""
+    """The spelt sketch, and those parts of the source that stand outside quotes."""
     text = slice_of(source, node.start_byte, node.end_byte)
     kind = node.type
     if kind in _DYNAMIC:
-        return HOLE, ""
+        return _hole(text), ""
     if kind == "``":
         return "", ""
     if kind == "string":
@@ -135,6 +141,11 @@ def _evaluate(node: Node, source: bytes) -> tuple[str, str]:
     return _UNQUOTED_ESCAPE.sub(lambda m: "" if m[1] == "\n" else m[1], text), text
 
 
+def _hole(expansion: str) -> str:
+    named = _PLAIN_VARIABLE.fullmatch(expansion)
+    return HOLE if named is None else f"\ue001{named[1] or named[2]}\ue002"
+
+
 def _string(node: Node, source: bytes) -> str:
     """A double-quoted string; the blanks between its pieces belong to it though no node covers them."""
     pieces: list[str] = []
@@ -142,7 +153,7 @@ def _string(node: Node, source: bytes) -> str:
     for child in node.children:
         if child.type in _DYNAMIC:
             pieces.append(_STRING_ESCAPE.sub(_string_escape, slice_of(source, position, child.start_byte)))
-            pieces.append(HOLE)
+            pieces.append(_hole(slice_of(source, child.start_byte, child.end_byte)))
             position = child.end_byte
     pieces.append(_STRING_ESCAPE.sub(_string_escape, slice_of(source, position, node.end_byte - 1)))
     return "".join(pieces)

@@ -233,4 +233,4 @@ def _find(words: tuple[Word, ...]) -> tuple[Inside, ...]:
 
 
 def _joined(words: tuple[Word, ...]) -> Word:
-    return made_of(" ".join(w.source for w in words), " ".join(w.sketch for w in words))
+    return made_of(" ".join(w.source for w in words), " ".join(w.spelt for w in words))

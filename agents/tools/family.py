@@ -1,8 +1,9 @@
-"""Which processes a command left: its group, those that carry its marks, and their descendants.
+"""Which processes a command left: its group, those that carry its marks or its brand, and their descendants.
 
-Read from /proc. Where there is none (macOS) the answer is empty and the process group alone is known. A
-process that leaves its session, empties its environment and outlives its parents is not found: only a
-sandbox holds a hostile program.
+Read from /proc. Where there is none (macOS) the answer is empty and the process group alone is known. The
+brand finds those that left their session, emptied their environment and outlived their parents, and never
+one that somebody else started, in this process too: no guess by parent or by time is made. A process that
+sets its limits anew as well is not found: only a sandbox holds a hostile program.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import attrs
+
+from agents.tools.brand import brand_of
 
 PROC = Path("/proc")
 
@@ -57,11 +60,13 @@ def family(
     marks: Mapping[str, str],
     known: Iterable[Member] = (),
     *,
+    brand: int | None = None,
     everyone: dict[int, Member] | None = None,
 ) -> list[Member]:
     """The living and the dead of a command that ran as `leader` of its own session.
 
-    `marks`: variables whose values, all together, tell this call's processes. `known`: members found
+    `marks`: variables whose values, all together, tell this call's processes; `brand`: the number that they
+    were branded with. `known`: members found
     before, who stay members wherever they hang now.
     """
     processes = snapshot() if everyone is None else everyone
@@ -69,7 +74,8 @@ def family(
     members = {
         pid
         for pid, process in processes.items()
-        if leader in (process.group, process.session) or (pid != own and carries(pid, marks))
+        if leader in (process.group, process.session)
+        or (pid != own and ((brand is not None and brand_of(pid) == brand) or carries(pid, marks)))
     }
     members |= {m.pid for m in known if m.pid in processes and processes[m.pid].started == m.started}
     members.discard(own)

@@ -64,7 +64,9 @@ class GlobTool:
         path = permit.paths[0]
 
         def work(clock: Clock) -> FoundFiles:
-            return find_files(context.workspace, path, glob, limit=arguments.limit, clock=clock)
+            return find_files(
+                context.workspace, path, glob, limit=arguments.limit, clock=clock, hidden=permit.hidden
+            )
 
         if path.kind is PathKind.FILE:
             raise _a_file(arguments)

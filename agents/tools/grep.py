@@ -95,6 +95,7 @@ class GrepTool:
             limit=arguments.head_limit,
             max_bytes=MAX_RESULT_BYTES,
             include=None if arguments.include is None else parse_include(arguments.include),
+            hidden=permit.hidden,
         )
         path = permit.paths[0]
 

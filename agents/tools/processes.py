@@ -18,6 +18,7 @@ import attrs
 import trio
 
 from agents.errors import ErrorCode, Failure, failure
+from agents.tools.brand import branding, new_brand, put_brand
 from agents.tools.capture import CHUNK_BYTES, STDERR_LIMITS, STDOUT_LIMITS, Capture, Captured, Limits
 from agents.tools.environment import child_environment
 from agents.tools.family import Member, family, send, snapshot
@@ -33,6 +34,7 @@ CLEANUP_SECONDS = 5.0
 SWEEP_ROUNDS = 20
 LOGIN_SECONDS = 2.0
 MARKS = ("ORCHESTRATOR_SESSION_ID", "ORCHESTRATOR_RUN_ID", "ORCHESTRATOR_CALL_ID")
+SCRATCH = "ORCHESTRATOR_SCRATCH_DIR"
 
 OnOutput = Callable[[str, str], None]
 """`on_output(stream, text)`, with `stdout` or `stderr`; called in the event loop, must not block or raise."""
@@ -70,7 +72,8 @@ async def run_command(
     """Run `argv` without input and without a terminal, at most `timeout` seconds long.
 
     Returns when the command has ended plus at most `DRAIN_SECONDS`; what it left running is killed by then,
-    also where it escaped into a session of its own (found by the variables `MARKS` of `env`). A cancelled
+    also where it escaped into a session of its own (found by the variables `MARKS` of `env`, and by a brand
+    that outlasts an emptied environment). A cancelled
     call kills the same processes first. `scratch` (must exist) takes the spill files, named after `label`.
 
     Raises `Failure`: SHELL_NOT_FOUND (no such program), NOT_FOUND (no such folder), INVALID_ARGUMENT (too
@@ -149,13 +152,14 @@ class _Run:
     process: trio.Process
     marks: Mapping[str, str]
     table: ProcessTable
+    brand: int
     known: list[Member] = attrs.field(factory=list)
     """Members found while the tree was still whole."""
     survivors: list[Member] = attrs.field(factory=list)
 
     async def stop(self) -> None:
         """End a command that still runs: SIGTERM to all of it, a grace, SIGKILL to the group."""
-        self.known = await trio.to_thread.run_sync(family, self.process.pid, self.marks)
+        self.known = await trio.to_thread.run_sync(self._family)
         self._group(signal.SIGTERM)
         for member in self.known:
             if member.group != self.process.pid and not member.dead:
@@ -187,17 +191,23 @@ class _Run:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
+    def _family(self, everyone: dict[int, Member] | None = None) -> list[Member]:
+        return family(self.process.pid, self.marks, self.known, brand=self.brand, everyone=everyone)
+
     def _sweep(self) -> None:
         """Kill the rest of the family until none lives; reap what thereby became ours."""
         killed: dict[int, Member] = {}
         everyone: dict[int, Member] = {}
+        seen: set[int] = set()
         for _ in range(SWEEP_ROUNDS):
             everyone = snapshot()
-            members = family(self.process.pid, self.marks, self.known, everyone=everyone)
+            members = self._family(everyone)
             killed.update((m.pid, m) for m in members)
             living = [m for m in members if not m.dead]
-            if not living:
+            # one that has died since the last look may have started another behind the reader's back
+            if not living and seen.issuperset(m.pid for m in members):
                 break
+            seen.update(m.pid for m in members)
             for member in living:
                 send(member, signal.SIGKILL)
                 if member.pid not in {m.pid for m in self.survivors}:
@@ -213,10 +223,11 @@ async def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str], table: 
     """Spawn and register, not to be interrupted between the two."""
     table.adopt_orphans()
     await trio.lowlevel.checkpoint()
+    brand = new_brand(env.get(MARKS[0], ""), env.get(SCRATCH, ""))
     try:
         with trio.CancelScope(shield=True):
             process = await trio.lowlevel.open_process(
-                list(argv),
+                branding(argv, brand),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -224,10 +235,11 @@ async def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str], table: 
                 env=dict(env),
                 start_new_session=True,
             )
+            put_brand(process.pid, brand)
             table.add(process.pid)
     except (OSError, ValueError) as error:
         raise _not_started(error, argv[0], cwd) from error
-    return _Run(process, {name: env[name] for name in MARKS if name in env}, table)
+    return _Run(process, {name: env[name] for name in MARKS if name in env}, table, brand)
 
 
 async def _pump(

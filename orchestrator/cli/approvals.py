@@ -21,8 +21,8 @@ from agents.rules.preview import visible
 from orchestrator.cli.leaving import Leave, Status, error_line
 from orchestrator.cli.listing import say, say_json
 from orchestrator.cli.lookup import existing_store, store_path
-from orchestrator.cli.narration import DECISIONS, counted, seconds
 from orchestrator.cli.options import store_options
+from orchestrator.cli.words import DECISIONS, counted, decided, seconds
 from orchestrator.store.base import RequestRow, Store
 from orchestrator.store.mail import AnswerRequest
 
@@ -190,7 +190,11 @@ async def _report(store: Store, request: PermissionRequest, given: Answer) -> No
         return
     if (row.decision, row.source) != (given.decision.value, given.source):
         refuse(_late(row))
-    say([f"{request.id} ({request.tool} of {request.agent_label}): {DECISIONS[row.decision]}."])
+    say([f"{request.id} ({request.tool} of {request.agent_label}): {_how(row.decision, given)}."])
+
+
+def _how(decision: str, given: Answer) -> str:
+    return decided(decision, "commands" if given.scope == "commands" else "session")
 
 
 async def _not_taken(store: Store, request: PermissionRequest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agents.events import Event, PermissionRequested, PermissionResolved, ToolFinished
-from orchestrator.cli.narration import DECISIONS, seconds
+from orchestrator.cli.words import decided, seconds
 from telemetry import attributes as names
 
 COLUMNS = ("WHEN", "AGENT", "TOOL", "DECISION", "BY", "WAITED", "REQUEST")
@@ -33,7 +33,8 @@ def decisions(events: Iterable[Event]) -> list[Row]:
                 tools[request.id] = request.tool
             case PermissionResolved() as closed:
                 by = closed.source if closed.by is None else f"{closed.source}, {closed.by}"
-                how = DECISIONS.get(closed.decision, closed.decision)
+                scope = None if event.span is None else event.span.attributes.get(names.PERMISSION_SCOPE)
+                how = decided(closed.decision, scope)
                 tool, waited = tools.get(closed.request_id, ""), seconds(closed.wait_ms)
                 rows.append((event.ts, label, tool, how, by, waited, closed.request_id))
             case ToolFinished(tool=tool) if event.span is not None:

@@ -8,21 +8,23 @@ from typing import Any
 import attrs
 import click
 import trio
+from rich.cells import cell_len
 
 from agents.definitions import Definitions, load_definitions
 from agents.errors import ErrorCode, Failure, failure
 from agents.guidance import MAIN_AGENT
 from agents.models.catalog import open_models
-from agents.rules.permission_rules import Rule
+from agents.rules.permission_rules import Rule, misnamed
 from agents.rules.permissions import effective_mode
-from agents.rules.preview import visible
+from agents.rules.preview import one_line, visible
 from agents.spec import AgentSpec, OperatingMode
 from agents.tools.registry import native_tools
 from agents.workspace import Workspace
 from orchestrator.assembly import PLAN_TOOLS, TASK_FAMILY
 from orchestrator.cli.leaving import Leave, Status
-from orchestrator.cli.listing import say, say_json, table
+from orchestrator.cli.listing import at_home, say, say_json, table
 from orchestrator.cli.options import environment, flags_of, session_options, workspace_of
+from orchestrator.cli.wrapping import all_wrapped, terminal_width, wrapped
 from orchestrator.config import LoadedSettings, load_settings
 from orchestrator.preflight import AgentFacts, Finding, preflight
 from orchestrator.session import wider_definitions
@@ -107,6 +109,10 @@ async def examine(loaded: LoadedSettings) -> Report:
             Trouble("warning", "definitions", text)
             for text in wider_definitions(specs, settings.permission_mode)
         ),
+        *(
+            Trouble("warning", "permission rules", text)
+            for text in misnamed((*settings.allow, *settings.deny))
+        ),
         *(_without_tools(agents)),
         *(await _models(settings, specs)),
     )
@@ -190,10 +196,12 @@ def _facts(report: Report, headless: bool) -> dict[str, Any]:
 def _drawn(report: Report, headless: bool) -> list[str]:
     lines: list[str] = []
     for agent in report.agents:
-        lines += [f"{agent.name} · {agent.permission_mode} · {', '.join(agent.tools) or 'no tools'}"]
+        head = f"{agent.name} · {agent.permission_mode} · {', '.join(agent.tools) or 'no tools'}"
+        lines += wrapped(head, terminal_width())
         lines += [*_calls([finding for finding in report.findings if finding.agent == agent.name]), ""]
     lines += _always(report.findings)
-    lines += [visible(f"{one.severity}: {one.where}: {one.message}") for one in report.troubles]
+    troubles = (visible(f"{one.severity}: {at_home(one.where)}: {one.message}") for one in report.troubles)
+    lines += all_wrapped(troubles, terminal_width())
     asking = sum(finding.blocks for finding in report.findings)
     what = "would be denied or wait for an answer" if headless else "could ask"
     lines += [f"{asking} classes of calls {what}." if asking else f"No class of calls {what}."]
@@ -215,7 +223,18 @@ def _calls(findings: Sequence[Finding]) -> list[str]:
         )
         for finding in told
     ]
-    return table(("  CALL", "TOOL", "WHERE", "BY", "ANSWERED BY", "BUT"), rows)
+    lines = table(("  CALL", "TOOL", "WHERE", "BY", "ANSWERED BY", "BUT"), rows)
+    width = terminal_width()
+    if width is None or max(map(cell_len, lines)) <= width:
+        return lines
+    return [line for row in rows for line in wrapped(_as_sentence(*row), width, hang=10)]
+
+
+def _as_sentence(verdict: str, tool: str, place: str, by: str, remedies: str, partly: str) -> str:
+    """One class of calls where a terminal is too narrow for columns."""
+    but = f" · but: {partly}" if partly else ""
+    answered = f" · answered by {remedies}" if remedies != "-" else ""
+    return one_line(f"{verdict}  {tool} {place} ({by}){answered}{but}")
 
 
 def _always(findings: Sequence[Finding]) -> list[str]:

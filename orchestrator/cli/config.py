@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.listing import say, say_json, table
+from orchestrator.cli.listing import at_home, say, say_json, table
 from orchestrator.cli.options import environment, workspace_of
 from orchestrator.cli.playing import warn
+from orchestrator.cli.wrapping import terminal_width
 from orchestrator.config import FILE, LoadedSettings, load_settings
 
 
@@ -24,15 +25,30 @@ def config(workspace: str | None, as_json: bool) -> None:
     if as_json:
         say_json([{name: {"value": value, "source": source} for name, value, source in _rows(loaded)}])
         return
-    rows = ((name, _shown(value), source) for name, value, source in _rows(loaded))
-    say(table(("SETTING", "VALUE", "SOURCE"), rows))
+    rows = ((name, _told(name, value, loaded), source) for name, value, source in _rows(loaded))
+    say(table(("SETTING", "VALUE", "SOURCE"), rows, width=terminal_width(), cut=("SOURCE", "VALUE")))
     say(
         [
             "",
-            f"Your file: {loaded.settings.home / FILE}",
-            f"This workspace's file: {workspace_of(workspace) / FILE}",
+            f"Your file: {_file(loaded.settings.home / FILE)}",
+            f"This workspace's file: {_file(workspace_of(workspace) / FILE)}",
         ]
     )
+
+
+def _told(name: str, value: Any, loaded: LoadedSettings) -> str:
+    """A value for people: with its unit, and for the store the file that is used."""
+    match name:
+        case "store":
+            return at_home(str(loaded.settings.store_path))
+        case "permission_timeout":
+            return f"{value:g} s"
+        case _:
+            return at_home(_shown(value))
+
+
+def _file(path: Path) -> str:
+    return f"{at_home(str(path))}{'' if path.exists() else ' (does not exist)'}"
 
 
 def _rows(loaded: LoadedSettings) -> list[tuple[str, Any, str]]:

@@ -12,11 +12,13 @@ import attrs
 import click
 import trio
 
+from orchestrator.cli.hints import hints_of
 from orchestrator.cli.leaving import Leave, Status
 from orchestrator.cli.listing import say, say_json, table
 from orchestrator.cli.logs import open_log
-from orchestrator.cli.narration import seconds
 from orchestrator.cli.playing import Job, played
+from orchestrator.cli.program import program
+from orchestrator.cli.words import seconds
 from orchestrator.demo.checks import FAILED, Facts, most_at_once, problems
 from orchestrator.demo.stage import Stage, set_up
 from orchestrator.session import Session
@@ -72,7 +74,7 @@ class _Told:
 
     @property
     def output_format(self) -> str:
-        return "quiet" if self.as_json else "text"
+        return "quiet" if self.as_json else "story"
 
 
 @attrs.frozen(kw_only=True)
@@ -92,6 +94,7 @@ async def _play(told: _Told) -> _Result:
     stage = told.stage
     settings = stage.settings(os.environ)
     job_facts: dict[str, Any] = {"settings": settings, "output_format": told.output_format, "prompts": "none"}
+    job_facts["hints"] = hints_of({"store": settings.store_path})
     async with open_sqlite_store(settings.store_path) as store:
         first = _there(await played(Job(store=store, work=lambda session: session.run(PROMPT), **job_facts)))
         rows = await store.tasks(first.session_id)
@@ -225,6 +228,18 @@ def _further(result: _Result) -> list[str]:
     stage = result.stage
     store = shlex.quote(str(stage.settings({}).store_path))
     trace = shlex.quote(str(stage.trace_file))
+    command, session_id = program(), result.session_id
+    looks = [
+        ("The whole conversation, with every diff:", f"show {session_id} --store {store}"),
+        (f"What {FAILED} did, until its edits were used up:", f"show {result.failed_task} --store {store}"),
+        *(
+            (f"Where the time of turn {index} went:", f"trace {trace_id} --store {store}")
+            for index, (trace_id, _) in enumerate(result.traces)
+        ),
+        ("The delegates, and how each ended:", f"tasks {session_id} --store {store}"),
+        ("What a resume would do:", f'resume {session_id} "Check it all" --dry-run --store {store}'),
+        ("Whether the trace file is in order:", f"trace check {trace}"),
+    ]
     return [
         "Where it is",
         "",
@@ -234,13 +249,9 @@ def _further(result: _Result) -> list[str]:
         "",
         "Look further",
         "",
-        f"  orchestrator show {result.session_id} --store {store}",
-        f"  orchestrator show {result.failed_task} --store {store}",
-        *(f"  orchestrator trace {trace_id} --store {store}" for trace_id, _ in result.traces),
-        f"  orchestrator tasks {result.session_id} --store {store}",
-        f'  orchestrator resume {result.session_id} "Check it all" --dry-run --store {store}',
-        f"  orchestrator trace check {trace}",
-        f"  git -C {shlex.quote(str(stage.project))} log -p",
+        *(line for why, arguments in looks for line in (f"  {why}", f"    {command} {arguments}")),
+        "  What the delegates committed:",
+        f"    git -C {shlex.quote(str(stage.project))} log -p",
     ]
 
 

@@ -18,7 +18,7 @@ class Status(enum.IntEnum):
     DENIED = 3
     """Completed, but a permission was denied in a headless run."""
     REFUSED = 4
-    """A resume was refused."""
+    """A resume was refused; of other verbs: a conflict, or an answer that is not the caller's to give."""
     STOPPED = 130
     """Stopped, aborted or interrupted by the person."""
 

@@ -74,8 +74,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> 
 @click.command(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 completed, 1 failed or truncated, 2 usage or configuration, 3 completed with a "
-    "permission denied in a headless run, 4 resume refused, 130 stopped.",
+    epilog="Exit status of run and resume: 0 completed, 1 failed or truncated, 2 usage or configuration, 3 "
+    "completed with a permission denied in a headless run, 4 resume refused, 130 stopped. Of the other verbs: "
+    "0 done, 1 not possible or something is wrong, 2 usage or unknown id, 4 conflict or refused.",
 )
 @click.option(
     "--version",

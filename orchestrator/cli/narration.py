@@ -6,13 +6,11 @@ said by its own row alone.
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from agents.errors import ToolError
 from agents.events import (
     AgentFinished,
     AgentRef,
@@ -28,26 +26,16 @@ from agents.events import (
     TaskStartedEvent,
     ToolFinished,
     ToolStarted,
-    TurnFinished,
     TurnStarted,
 )
-from agents.messages import Text, Usage
-from agents.results import Waits
+from agents.messages import Text
 from agents.rules.preview import visible
+from orchestrator.cli.last_words import last_words
+from orchestrator.cli.words import counted, decided, elapsed, seconds, subject_of, told
+from telemetry.attributes import PERMISSION_SCOPE
 
 QUIET_TOOLS = frozenset({"Task", "TaskWait", "TaskList"})
 """Their good ends are told by the rows of the tasks."""
-SUBJECTS = ("command", "pattern", "path", "subagent_type", "taskIds")
-"""The argument that says most about a call, in order of preference."""
-MAX_SUBJECT = 90
-DECISIONS = {
-    "allow-once": "allowed once",
-    "allow-session": "allowed for the session",
-    "deny": "denied",
-    "timeout": "denied: nobody answered in time",
-    "cancelled": "withdrawn",
-    "no-approver": "denied: nobody to ask",
-}
 
 
 @attrs.frozen
@@ -79,6 +67,8 @@ class AgentNow:
 class Narrator:
     """Turns a session's events, in order, into rows."""
 
+    announces: bool = True
+    """Whether a request gets a row: not where it is shown beside the rows, nor where nobody is asked."""
     agents: dict[str, AgentNow] = attrs.field(factory=dict)
     """By owner id, in order of start."""
     _subjects: dict[str, str] = attrs.field(factory=dict)
@@ -154,13 +144,16 @@ class Narrator:
         request = requested.request
         self._requests[request.id] = request.tool
         self._wait(event, 1)
+        if not self.announces:
+            return []
         text = f"? {_label(event)} {request.tool} waits for you: {request.reason} · {request.id}"
         return [_line(text, "yellow")]
 
     def _resolved(self, resolved: PermissionResolved, event: Event) -> list[Line]:
         self._wait(event, -1)
         tool = self._requests.pop(resolved.request_id, "")
-        how = DECISIONS.get(resolved.decision, resolved.decision)
+        scope = None if event.span is None else event.span.attributes.get(PERMISSION_SCOPE)
+        how = decided(resolved.decision, scope)
         who = resolved.source if resolved.by is None else f"{resolved.source}, {resolved.by}"
         text = f"  {_label(event)} {tool} {how} ({who}, {seconds(resolved.wait_ms)})"
         return [_line(text, "yellow")]
@@ -176,10 +169,8 @@ class Narrator:
         if now is not None:
             now.status = finished.status
         if finished.error is not None:
-            code = finished.error.code.value
-            return [
-                _line(f"✗ {_label(event)} {finished.status} · {code}: {finished.error.message}", "bold red")
-            ]
+            text = f"✗ {_label(event)} {finished.status} · {told(finished.error)}"
+            return [_line(text, "bold red")]
         if event.agent is None or event.agent.depth == 0:
             return []
         mark, style = ("■", "green") if finished.status == "completed" else ("□", "yellow")
@@ -217,83 +208,14 @@ _TELLERS: dict[type, str] = {
 
 
 def tool_rows(finished: ToolFinished, label: str, subject: str) -> list[Line]:
-    """A finished call: one row where it went well, its whole error where it did not."""
+    """A finished call: one row where it went well; where it did not its error, or a command's last words."""
     head = f"{label} {finished.tool} {subject}".strip()
     took = seconds(finished.duration_ms)
     if finished.error is None:
         return [] if finished.tool in QUIET_TOOLS else [_line(f"  ✓ {head} · {took}", "dim")]
     ends = " · ends this run" if finished.terminate else ""
-    return [
-        _line(f"  ✗ {head} · {took} · {finished.error.code.value}: {finished.error.message}{ends}", "red")
-    ]
-
-
-def card(finished: TurnFinished, session_id: str, turn_id: str | None) -> list[tuple[str, str]]:
-    """How a turn ended: names and values, for the one card at its end."""
-    rows = [("outcome", f"{finished.status} in {seconds(finished.duration_ms)}")]
-    if finished.error is not None:
-        rows.append(("error", told(finished.error)))
-    rows += [
-        ("tokens", tokens(finished.usage)),
-        ("time", split(finished.waits)),
-    ]
-    if finished.files_changed:
-        rows.append(
-            ("files", ", ".join(f"{change.path} ({change.change})" for change in finished.files_changed))
-        )
-    if finished.denials:
-        denied = ", ".join(f"{one.tool} of {one.agent} ({one.reason})" for one in finished.denials)
-        rows.append(("denied", f"{denied} · allow in advance with --allow RULE or --permission-mode"))
-    rows.append(("session", session_id))
-    if finished.status != "completed":
-        rows.append(("go on", f"orchestrator resume {session_id}"))
-    return [(name, visible(value)) for name, value in rows]
-
-
-def subject_of(arguments: Any) -> str:
-    """What a call is about, in a few words."""
-    if not isinstance(arguments, Mapping):
-        return ""
-    named = next((arguments[name] for name in SUBJECTS if arguments.get(name)), "")
-    text = " ".join(str(named).split())
-    return text if len(text) <= MAX_SUBJECT else f"{text[: MAX_SUBJECT - 1]}…"
-
-
-def told(error: ToolError) -> str:
-    return f"{error.code.value}: {error.message}"
-
-
-def tokens(usage: Usage) -> str:
-    cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-    return f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
-
-
-def split(waits: Waits) -> str:
-    """Where an agent's time went."""
-    parts = (("model", waits.model), ("tools", waits.tool), ("you", waits.permission), ("locks", waits.lock))
-    return ", ".join(f"{name} {seconds(value)}" for name, value in parts)
-
-
-def seconds(milliseconds: float) -> str:
-    if milliseconds < 1000:
-        return f"{round(milliseconds)} ms"
-    if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
-    minutes, rest = divmod(round(milliseconds / 1000), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} m" if hours else f"{minutes} m {rest:02} s"
-
-
-def elapsed(start: str, end: str | None) -> str:
-    """Between two RFC 3339 times; empty where there is no end."""
-    if end is None:
-        return ""
-    begun, ended = (datetime.datetime.fromisoformat(text) for text in (start, end))
-    return seconds((ended - begun).total_seconds() * 1000)
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    why = last_words(finished) or told(finished.error)
+    return [_line(f"  ✗ {head} · {took} · {why}{ends}", "red")]
 
 
 def _label(event: Event) -> str:

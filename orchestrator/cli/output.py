@@ -1,4 +1,4 @@
-"""Bytes to standard output, without holding up the agents, and quietly when nobody reads them any more."""
+"""Bytes to a standard stream, without holding up the agents, and quietly when nobody reads them any more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 import attrs
 import msgspec
@@ -15,18 +15,20 @@ import trio
 
 @attrs.define(eq=False)
 class Output:
-    """Standard output. A slow reader slows only the printing: writes happen in a worker thread."""
+    """A standard stream. A slow reader slows only the printing: writes happen in a worker thread."""
 
     on_closed: Callable[[], None] = lambda: None
     """Called once when the reader has gone (`| head`)."""
+    stream: TextIO | None = attrs.field(factory=lambda: sys.stdout)
+    """Standard output, or standard error. None: the command was started with it closed."""
     closed: bool = attrs.field(init=False)
     _descriptor: int = attrs.field(init=False, default=-1)
 
     def __attrs_post_init__(self) -> None:
         try:
-            self._descriptor = sys.stdout.fileno()
-            self.closed = False
-        except (AttributeError, OSError, ValueError):  # the command was started with it closed
+            self._descriptor = -1 if self.stream is None else self.stream.fileno()
+            self.closed = self._descriptor < 0
+        except (OSError, ValueError):
             self.closed = True
 
     async def lines(self, texts: list[str]) -> None:
@@ -45,7 +47,7 @@ class Output:
             await trio.to_thread.run_sync(_write_all, self._descriptor, data)
         except OSError as error:
             self.closed = True
-            if not isinstance(error, BrokenPipeError):
+            if not isinstance(error, BrokenPipeError) and self.stream is not sys.stderr:
                 print(f"Standard output cannot be written ({error.strerror}).", file=sys.stderr)
             self.on_closed()
 

@@ -14,12 +14,15 @@ from agents.errors import ErrorCode, failure
 from agents.events import Event
 from orchestrator.api import single_failures
 from orchestrator.approvals import Surface
+from orchestrator.cli.card import Hints, card
+from orchestrator.cli.denials import headless_line
 from orchestrator.cli.leaving import Leave, Status, error_line, status_of_turn
 from orchestrator.cli.logs import current_log
 from orchestrator.cli.output import Output
 from orchestrator.cli.printers import Printer, open_printer
 from orchestrator.cli.prompt import open_terminal
 from orchestrator.cli.stopping import Stopper, watched_signals
+from orchestrator.cli.tally import Tally
 from orchestrator.opening import Extras, open_settings
 from orchestrator.session import Session
 from orchestrator.settings import Settings
@@ -45,6 +48,10 @@ class Job:
     """Id for a new session."""
     after: int = 0
     """`seq` of the last event that was stored before."""
+    hints: Hints = attrs.field(factory=Hints)
+    """How further commands are written."""
+    tally: Tally = attrs.field(factory=Tally)
+    """What its events say; for the end."""
 
 
 async def play(job: Job) -> None:
@@ -52,7 +59,7 @@ async def play(job: Job) -> None:
     outcome = await played(job)
     if outcome is None:
         raise Leave(Status.STOPPED)
-    _leave_by(outcome, headless=job.prompts == "none")
+    _leave_by(outcome, job)
 
 
 async def played(job: Job) -> TurnOutcome | None:
@@ -66,7 +73,9 @@ async def _under_signals(job: Job) -> TurnOutcome | None:
     outcome: TurnOutcome | None = None
     output = Output(stopper.ask)
     with contextlib.ExitStack() as screen:
-        printer = screen.enter_context(open_printer(job.output_format, output))
+        printer = screen.enter_context(
+            open_printer(job.output_format, output, announces=job.prompts == "inbox")
+        )
         surface = screen.enter_context(_asking(job.prompts, printer))
         received = screen.enter_context(trio.open_signal_receiver(*watched_signals()))
         async with trio.open_nursery() as nursery:
@@ -102,7 +111,7 @@ async def _in_session(
         for text in session.warnings:
             warn(text)
         async with session.events() as feed:
-            shown = _Shown(printer, job.after)
+            shown = _Shown(printer, job.tally, job.after)
             await shown.these(await session.store.events(session.id, job.after))
             if stopper.asked.is_set():
                 return None
@@ -113,7 +122,8 @@ async def _in_session(
                 outcome = await job.work(session)
                 nursery.cancel_scope.cancel()
             await shown.rest(feed)
-        await printer.finish(outcome)
+        rows = card(outcome.payload, outcome.session_id, outcome.turn_id, job.tally, job.hints)
+        await printer.finish(outcome, rows)
     return outcome
 
 
@@ -122,6 +132,7 @@ class _Shown:
     """Hands each event to the printer once, in `seq` order, whichever way it came."""
 
     printer: Printer
+    tally: Tally
     last: int
 
     async def these(self, events: Sequence[Event]) -> None:
@@ -131,6 +142,7 @@ class _Shown:
                 if event.seq <= self.last:
                     continue
                 self.last = event.seq
+                self.tally.take(event)
             if event.payload.PRINTED:
                 fresh.append(event)
         if fresh:
@@ -159,7 +171,8 @@ def warn(text: str) -> None:
         print(f"warning: {text}", file=sys.stderr)
 
 
-def _leave_by(outcome: TurnOutcome, *, headless: bool) -> None:
+def _leave_by(outcome: TurnOutcome, job: Job) -> None:
+    headless = job.prompts == "none"
     status = status_of_turn(outcome.status, denied=bool(outcome.denials), headless=headless)
     match status:
         case Status.COMPLETED:
@@ -169,12 +182,6 @@ def _leave_by(outcome: TurnOutcome, *, headless: bool) -> None:
                 warn(f"the log is {current_log()}")
             raise Leave(status, error_line(outcome.error))
         case Status.DENIED:
-            tools = ", ".join(dict.fromkeys(one.tool for one in outcome.denials))
-            raise Leave(
-                status,
-                f"TOOL_DENIED: {len(outcome.denials)} of the calls ({tools}) were denied: nobody was there "
-                "to ask. Allow them with --allow RULE or --permission-mode, run it on a terminal, or be "
-                "asked elsewhere with --permission-prompts inbox.",
-            )
+            raise Leave(status, f"TOOL_DENIED: {headless_line(outcome.denials, job.tally)}")
         case _:
             raise Leave(status)

@@ -22,8 +22,11 @@ from agents.events import Event, timestamp, to_wire
 from agents.requests import Answer, PermissionRequest
 from agents.rules.preview import visible
 from orchestrator.approvals import Surface
-from orchestrator.cli.narration import AgentNow, Line, Narrator, card, counted, elapsed
+from orchestrator.cli.card import GO_ON, Row
+from orchestrator.cli.narration import AgentNow, Narrator
 from orchestrator.cli.output import Output
+from orchestrator.cli.words import counted, elapsed
+from orchestrator.cli.wrapping import all_wrapped, terminal_width, wrapped
 from orchestrator.turn import TurnOutcome
 
 FRAME_SECONDS = 0.125
@@ -41,8 +44,8 @@ class Printer(Protocol):
         """Keep what moves moving, until cancelled."""
         ...
 
-    async def finish(self, outcome: TurnOutcome) -> None:
-        """The end."""
+    async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
+        """The end; `rows` are those of the card."""
         ...
 
     def surface(self, asking: Surface) -> Surface:
@@ -51,8 +54,12 @@ class Printer(Protocol):
 
 
 @contextmanager
-def open_printer(output_format: str, output: Output) -> Iterator[Printer]:
-    """The printer of an output format (or of `quiet`); on a terminal, text is drawn live."""
+def open_printer(output_format: str, output: Output, *, announces: bool = True) -> Iterator[Printer]:
+    """The printer of an output format; on a terminal, text is drawn live, and elsewhere the progress goes to
+    standard error. Two more formats are the program's own: `quiet`, and `story` (all to standard output).
+
+    `announces`: permission requests get rows: they are shown nowhere else.
+    """
     if output_format == "json":
         yield JsonPrinter(output)
     elif output_format == "quiet":
@@ -60,10 +67,13 @@ def open_printer(output_format: str, output: Output) -> Iterator[Printer]:
     elif output_format == "stream-json":
         yield StreamPrinter(output)
     elif not output.closed and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        with _live(Console()) as printer:
+        with _live(Console(), announces) as printer:
             yield printer
     else:
-        yield PlainPrinter(output)
+        together = output_format == "story" or (not output.closed and sys.stdout.isatty())
+        progress = output if together else Output(stream=sys.stderr)
+        width = terminal_width(progress.stream)
+        yield PlainPrinter(output, progress, width, Narrator(announces=announces))
 
 
 class _Still:
@@ -82,7 +92,7 @@ class QuietPrinter(_Still):
     async def show(self, events: Sequence[Event]) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def finish(self, outcome: TurnOutcome) -> None:
+    async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         await trio.lowlevel.checkpoint()
 
 
@@ -95,7 +105,7 @@ class JsonPrinter(_Still):
     async def show(self, events: Sequence[Event]) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def finish(self, outcome: TurnOutcome) -> None:
+    async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         await self.output.objects([to_wire(outcome.event)])
 
 
@@ -108,35 +118,48 @@ class StreamPrinter(_Still):
     async def show(self, events: Sequence[Event]) -> None:
         await self.output.objects([to_wire(event) for event in events])
 
-    async def finish(self, outcome: TurnOutcome) -> None:
+    async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         await trio.lowlevel.checkpoint()
 
 
 @attrs.define(eq=False)
 class PlainPrinter(_Still):
-    """Plain lines, the final text last."""
+    """Plain lines: the final text last and, on a stream of its own, by itself."""
 
     output: Output
+    progress: Output
+    """Where all but the final text goes; may be the same."""
+    width: int | None = None
+    """Columns of the terminal behind `progress`; None: lines stay whole."""
     _narrator: Narrator = attrs.field(factory=Narrator)
 
     async def show(self, events: Sequence[Event]) -> None:
-        await self.output.lines([line.text for event in events for line in self._narrator.lines(event)])
+        rows = (line.text for event in events for line in self._narrator.lines(event))
+        await self.progress.lines(all_wrapped(rows, self.width))
 
-    async def finish(self, outcome: TurnOutcome) -> None:
-        rows = card(outcome.payload, outcome.session_id, outcome.turn_id)
-        width = max(len(name) for name, _ in rows)
-        lines = [f"{name.ljust(width)}  {value}" for name, value in rows]
-        text = [visible(outcome.text)] if outcome.text else []
-        await self.output.lines(["", *lines, "", *text])
+    async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
+        await self.progress.lines(["", *card_lines(rows, self.width), ""])
+        await self.output.lines([visible(outcome.text)] if outcome.text else [])
+
+
+def card_lines(rows: Sequence[Row], width: int | None) -> list[str]:
+    """The card as plain lines, values below each other."""
+    column = max(len(name) for name, _ in rows)
+    lines: list[str] = []
+    for name, value in rows:
+        room = None if name.strip() == GO_ON else width  # a command stays one line, to be copied
+        lines += wrapped(f"{name.ljust(column)}  {value}", room, hang=column + 2)
+    return lines
 
 
 @contextmanager
-def _live(console: Console) -> Iterator[LivePrinter]:
-    printer = LivePrinter(console)
+def _live(console: Console, announces: bool) -> Iterator[LivePrinter]:
+    printer = LivePrinter(console, Narrator(announces=announces))
     try:
         yield printer
     finally:
         printer.pause()
+        printer._let_go()
 
 
 @attrs.define(eq=False)
@@ -147,11 +170,17 @@ class LivePrinter:
     _narrator: Narrator = attrs.field(factory=Narrator)
     _live: Live | None = None
     _paused: int = 0
+    _held: list[Text] = attrs.field(factory=list)
+    """Rows that wait until a question has been answered: they would be drawn into it."""
 
     async def show(self, events: Sequence[Event]) -> None:
         for event in events:
             for line in self._narrator.lines(event):
-                self.console.print(_styled(line), soft_wrap=True)
+                self._held += [
+                    Text(text, style=line.style) for text in wrapped(line.text, self.console.width)
+                ]
+        if not self._paused:
+            self._let_go()
         await trio.lowlevel.checkpoint()
 
     async def animate(self) -> None:
@@ -159,15 +188,20 @@ class LivePrinter:
             self._refresh()
             await trio.sleep(FRAME_SECONDS)
 
-    async def finish(self, outcome: TurnOutcome) -> None:
+    async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         self.pause()
+        self._let_go()
         if outcome.text:
             self.console.print(Text(f"\n{visible(outcome.text)}\n"))
         grid = Table.grid(padding=(0, 2))
-        for name, value in card(outcome.payload, outcome.session_id, outcome.turn_id):
-            grid.add_row(Text(name, style="dim"), Text(value))
+        for name, value in rows:
+            if name != GO_ON:
+                grid.add_row(Text(name, style="dim"), Text(value))
         style = {"completed": "green", "failed": "red", "truncated": "red"}.get(outcome.status, "yellow")
         self.console.print(Panel(grid, border_style=style, expand=False))
+        for name, value in rows:
+            if name == GO_ON:  # outside the frame and on one line, to be copied
+                self.console.print(Text.assemble((f"  {name}  ", "dim"), value), soft_wrap=True)
         await trio.lowlevel.checkpoint()
 
     def surface(self, asking: Surface) -> Surface:
@@ -182,6 +216,13 @@ class LivePrinter:
 
     def go_on(self) -> None:
         self._paused -= 1
+        if not self._paused:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for row in self._held:
+            self.console.print(row, soft_wrap=True)
+        self._held.clear()
 
     def _refresh(self) -> None:
         running = [now for now in self._narrator.agents.values() if now.status is None]
@@ -244,7 +285,3 @@ def _agent_row(agent: AgentNow, now: float) -> Text:
         no_wrap=True,
         overflow="ellipsis",
     )
-
-
-def _styled(line: Line) -> Text:
-    return Text(line.text, style=line.style)

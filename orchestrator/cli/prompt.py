@@ -9,12 +9,14 @@ import termios
 from collections.abc import Iterator
 
 import attrs
+import msgspec
 import trio
 from rich.console import Console
 from rich.text import Text
 
 from agents.requests import Answer, Decision, PermissionRequest
 from agents.rules.preview import visible
+from orchestrator.cli.wrapping import HANG, NARROWEST, wrapped
 
 SOURCE = "terminal"
 MAX_LINE_BYTES = 64 * 1024
@@ -22,6 +24,19 @@ MAX_LINE_BYTES = 64 * 1024
 MAX_DIFF_LINES = 400
 MAX_QUEUE_LINES = 5
 
+BAR = "  │ "
+ID_SHOWN = 8
+"""Of a request's id: enough to answer it by from elsewhere."""
+WHY_SECONDS = 30.0
+"""How long the reason of a no is waited for; the no stands without one."""
+_DEEDS = {
+    "Bash": "run",
+    "Write": "write a file",
+    "Edit": "change a file",
+    "Read": "read a file",
+    "Glob": "list files",
+    "Grep": "search files",
+}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -49,18 +64,34 @@ class TerminalSurface:
         lines = _Lines(self.descriptor)
         try:
             while True:
-                self.console.print(Text(_choices(request), style="bold"), end=" ")
+                self._ask(_choices(request))
                 line = await lines.next()
                 if line is None:
                     self.console.print(Text("no answer: the input has ended"))
                     return Answer(decision=Decision.NO_APPROVER, source=SOURCE)
                 answer = read_answer(line, request)
                 if isinstance(answer, Answer):
-                    return answer
+                    return await self._with_reason(answer, lines)
                 self.console.print(Text(answer.why, style="yellow"))
         except trio.Cancelled:
             self.console.print(Text(f"\n{request.id}: no longer asked", style="dim"))
             raise
+
+    async def _with_reason(self, answer: Answer, lines: _Lines) -> Answer:
+        """A bare no may be followed by a line for the agent; an empty one, or none in time, adds nothing."""
+        if answer.decision is not Decision.DENY or answer.feedback is not None:
+            return answer
+        self._ask("Tell the agent why (Enter: nothing):")
+        line: str | None = ""
+        with trio.move_on_after(WHY_SECONDS):
+            line = await lines.next()
+        return msgspec.structs.replace(answer, feedback=(line or "").strip() or None)
+
+    def _ask(self, text: str) -> None:
+        *above, last = wrapped(f"  {text}", self.console.width - 2)
+        for line in above:
+            self.console.print(Text(line, style="bold"), soft_wrap=True)
+        self.console.print(Text(last, style="bold"), end=" ", soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -109,48 +140,64 @@ def read_answer(line: str, request: PermissionRequest) -> Answer | Unclear:
 
 
 def _choices(request: PermissionRequest) -> str:
-    choices = ["y allow once"]
-    if request.grant:
-        choices.append("s allow for this session")
+    choices = ["y once"]
     if request.grant_commands:
-        choices.append("c allow just these commands for this session")
-    return f"[{' · '.join([*choices, 'n deny (n because …)'])}]"
+        choices.append("c these commands, this session")
+    if request.grant:
+        choices.append(f"s {_short_grant(request.grant)}, this session")
+    return " · ".join([*choices, "n deny, or: n <what to do instead>"])
+
+
+def _short_grant(grant: str) -> str:
+    """What a grant covers, without how far it reaches: that is said above."""
+    return visible(grant.partition(", for this session")[0])
 
 
 def draw(console: Console, request: PermissionRequest, queue: tuple[PermissionRequest, ...]) -> None:
-    """Print one request: who, what, why, where, the change itself, and what an answer would cover.
+    """Print one request: who wants to do what, the change itself, why it asks, and what an answer would cover.
 
     Every text goes out as plain text without control characters: nothing in it can act on the terminal.
     """
 
-    def fact(name: str, value: str | None) -> None:
-        if value:
-            console.print(Text.assemble((f"  {name}: ", "dim"), visible(value)), soft_wrap=True)
+    def line(text: str, style: str = "") -> None:
+        for part in wrapped(visible(text), console.width):
+            console.print(Text(part, style=style), soft_wrap=True)
 
-    head = f"Permission needed · {request.tool} · {request.risk} risk"
-    console.print(Text(visible(head), style="bold yellow"), soft_wrap=True)
-    fact("agent", " → ".join(request.agent_chain) or request.agent_label)
-    fact("why", request.reason)
-    fact("outside path", request.external_path)
-    if request.resolved_path != request.external_path:
-        fact("path", request.resolved_path)
+    who = " → ".join(request.agent_chain) or request.agent_label
+    line(f"{who} wants to {_deed(request)} ({request.risk} risk · {request.id[:ID_SHOWN]}):", "bold yellow")
     _draw_change(console, request)
-    fact("for the session it would cover", request.grant)
-    fact("just these commands", " ; ".join(request.grant_commands))
+    line(f"  why: {request.reason}")
+    if request.external_path:
+        line(f"  outside path: {request.external_path}")
+    if request.resolved_path and request.resolved_path != request.external_path:
+        line(f"  path: {request.resolved_path}", "dim")
+    if request.grant:
+        line(f"  s covers {request.grant}", "dim")
+    if request.grant_commands and request.grant_commands != (request.preview,):
+        line(f"  c covers {' ; '.join(request.grant_commands)}", "dim")
     _draw_queue(console, queue)
 
 
+def _deed(request: PermissionRequest) -> str:
+    return _DEEDS.get(request.tool, f"call {request.tool}")
+
+
 def _draw_change(console: Console, request: PermissionRequest) -> None:
+    def line(text: str, style: str = "") -> None:
+        width = max(NARROWEST, console.width - len(BAR))
+        for part in wrapped(text, width, hang=HANG):
+            console.print(Text(f"{BAR}{part}", style=style), soft_wrap=True)
+
     if request.diff is None:
         command = (request.arguments or {}).get("command")
-        for line in visible(command if isinstance(command, str) else request.preview).split("\n"):
-            console.print(Text(f"  │ {line}"), soft_wrap=True)
+        for text in visible(command if isinstance(command, str) else request.preview).split("\n"):
+            line(text)
         return
     lines = visible(request.diff).splitlines()
-    for line in lines[:MAX_DIFF_LINES]:
-        console.print(Text(f"  │ {line}", style=_DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
+    for text in lines[:MAX_DIFF_LINES]:
+        line(text, _DIFF_STYLES.get(text[:1], ""))
     if len(lines) > MAX_DIFF_LINES:
-        console.print(Text(f"  │ ⟨{len(lines) - MAX_DIFF_LINES} more lines hidden⟩", style="bold"))
+        line(f"⟨{len(lines) - MAX_DIFF_LINES} more lines hidden⟩", "bold")
 
 
 def _draw_queue(console: Console, queue: tuple[PermissionRequest, ...]) -> None:
@@ -159,7 +206,8 @@ def _draw_queue(console: Console, queue: tuple[PermissionRequest, ...]) -> None:
     console.print(Text(f"  {len(queue)} more waiting:", style="dim"))
     for waiting in queue[:MAX_QUEUE_LINES]:
         text = f"    {waiting.agent_label} · {waiting.tool} · {waiting.reason}"
-        console.print(Text(visible(text), style="dim"), soft_wrap=True)
+        for part in wrapped(visible(text), console.width):
+            console.print(Text(part, style="dim"), soft_wrap=True)
 
 
 @attrs.define(eq=False)

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import trio
 
-from agents.errors import ErrorCode
+from agents.errors import ErrorCode, Failure
 from agents.workspace import Workspace
+from orchestrator.cli.approvals import refuse
 from orchestrator.cli.listing import say
 from orchestrator.cli.lookup import existing_store, find, session_row, store_path
 from orchestrator.rollback import RolledBack, Scope, roll_back, scope_of_call, scope_of_found, stored_reviews
@@ -27,8 +28,8 @@ def rollback(name: str, dry_run: bool, store: str | None) -> None:
     """Undo what ID did to the workspace's files, if nobody changed them since.
 
     ID is a call, task, run, chain, turn or session; of a task its delegates' changes are undone as well. A
-    file that was changed later is a CONFLICT, and then nothing is touched. A rollback prints an id of its
-    own, with which it can be rolled back.
+    file that was changed later is a CONFLICT (exit status 4), and then nothing is touched. A rollback prints
+    an id of its own, with which it can be rolled back.
     """
 
     async def work(path: Path) -> None:
@@ -40,7 +41,10 @@ def rollback(name: str, dry_run: bool, store: str | None) -> None:
             else:
                 say(_told(await _undone(opened, scope)))
 
-    trio.run(work, store_path({"store": store}))
+    try:
+        trio.run(work, store_path({"store": store}))
+    except Failure as refused:
+        refuse(refused.error)
 
 
 async def _scope(store: Store, name: str) -> Scope:
@@ -66,7 +70,7 @@ async def _undone(store: Store, scope: Scope) -> RolledBack:
 
 def _told(done: RolledBack) -> list[str]:
     lines = [f"{change.change:<9} {change.path}" for change in done.changes]
-    lines += [f"left      {words}" for words in done.left]
+    lines += [f"not undone: {words}" for words in done.left]
     if not done.changes:
         return [*lines, "Nothing was changed: the files are as they were before already."]
     return [*lines, f"Rolled back. `orchestrator rollback {done.call_id}` brings it back."]

@@ -15,13 +15,14 @@ import trio
 from agents.errors import ErrorCode, Failure, ToolError, failure
 from agents.spec import OperatingMode
 from agents.tools.linux import make_unreadable
+from orchestrator.cli.hints import hints_of
 from orchestrator.cli.listing import say
 from orchestrator.cli.logs import open_log
 from orchestrator.cli.lookup import existing_store, find, newest_session, same_folder, session_row, store_path
 from orchestrator.cli.options import environment, flags_of, session_options, workspace_of
 from orchestrator.cli.playing import Job, play, warn
 from orchestrator.config import LoadedSettings, load_settings
-from orchestrator.planning import plan_stored, plan_stored_task, refuse_a_held_one
+from orchestrator.planning import open_effects_of, plan_stored, plan_stored_task, refuse_a_held_one
 from orchestrator.resume import ResumePlan, describe
 from orchestrator.session import Session
 from orchestrator.store.base import Found, Store
@@ -109,6 +110,7 @@ async def _run(given: dict[str, Any], flags: dict[str, Any], prompt: str, sessio
             output_format=given["output_format"],
             prompts=prompts,
             session_id=session_id,
+            hints=hints_of(flags),
         )
         await play(job)
 
@@ -190,8 +192,17 @@ async def _resume_found(
         prompts=prompts,
         resume=row.session_id,
         after=row.last_seq,
+        hints=hints_of(flags),
     )
+    _warn_of_another_mode(row.permission_mode, loaded)
     await play(job)
+
+
+def _warn_of_another_mode(before: str, loaded: LoadedSettings) -> None:
+    """The permission mode is the new command line's: one that nobody asked for now is said, first of all."""
+    now = loaded.settings.permission_mode.value
+    if now != before and not loaded.sources["permission_mode"].startswith("--"):
+        warn(f"permission mode was {before}, is {now} now; pass --permission-mode {before} to keep it")
 
 
 async def _plan(store: Store, found: Found, prompt: str, failed: bool) -> str:
@@ -201,9 +212,9 @@ async def _plan(store: Store, found: Found, prompt: str, failed: bool) -> str:
     rows = await store.tasks(found.session_id)
     row = next(row for row in rows if found.id in (row.task_id, row.run_id, row.chain_id))
     chain = _possible(await plan_stored_task(store, row, prompt))
-    return describe(ResumePlan(prompt or "Continue the task from where it stands.", (chain,), ())).replace(
-        "the parent is told", f"{chain.label} is told"
-    )
+    told = prompt or "Continue the task from where it stands."
+    plan = ResumePlan(told, (chain,), await open_effects_of(store, row))
+    return describe(plan).replace("the parent is told", f"{chain.label} is told")
 
 
 def _possible(plan: T | ToolError) -> T:

@@ -14,23 +14,17 @@ import trio
 
 from agents.definitions import Definitions, load_definitions
 from agents.errors import ErrorCode
-from agents.events import (
-    Event,
-    MessageAppended,
-    SessionStarted,
-    TaskFinished,
-    TurnFinished,
-    TurnStarted,
-    timestamp,
-    to_wire,
-)
+from agents.events import Event, timestamp, to_wire
 from agents.rules.preview import visible
 from agents.tools.registry import native_tools
-from orchestrator.cli.audit import COLUMNS, decisions
-from orchestrator.cli.listing import say, say_json, table
+from orchestrator.cli.changes import stored_diffs
+from orchestrator.cli.hints import hints_of
+from orchestrator.cli.listing import at_home, say, say_json, table
 from orchestrator.cli.lookup import existing_store, find, store_path
-from orchestrator.cli.narration import Narrator, card, elapsed, seconds
 from orchestrator.cli.options import environment, store_options, workspace_of
+from orchestrator.cli.transcript import Transcript
+from orchestrator.cli.words import elapsed, seconds
+from orchestrator.cli.wrapping import all_wrapped, terminal_width
 from orchestrator.config import load_settings
 from orchestrator.store.base import Found, SessionRow, Store, TaskRow
 
@@ -54,7 +48,13 @@ def sessions(store: str | None, as_json: bool, limit: int) -> None:
     say(
         table(
             names,
-            ((r.session_id, r.updated, r.status, r.turns, r.model, r.workspace, r.title[:60]) for r in rows),
+            (
+                (r.session_id, r.updated, r.status, r.turns, r.model, at_home(r.workspace), r.title[:60])
+                for r in rows
+            ),
+            width=terminal_width(),
+            drop=("MODEL", "TURNS", "UPDATED"),
+            cut=("TITLE", "WORKSPACE"),
         )
     )
 
@@ -79,7 +79,15 @@ def tasks(session: str | None, store: str | None, as_json: bool, limit: int) -> 
         say_json(_task_facts(row) for row in rows)
         return
     names = ("TASK", "LABEL", "AGENT", "STATUS", "CODE", "ELAPSED", "SESSION", "DESCRIPTION")
-    say(table(names, (_task_cells(row) for row in rows)))
+    say(
+        table(
+            names,
+            (_task_cells(row) for row in rows),
+            width=terminal_width(),
+            drop=("AGENT", "SESSION", "ELAPSED"),
+            cut=("DESCRIPTION", "CODE"),
+        )
+    )
 
 
 def _task_cells(row: TaskRow) -> Sequence[Any]:
@@ -136,13 +144,17 @@ def agents(workspace: str | None, as_json: bool) -> None:
         table(
             ("AGENT", "MODEL", "TOOLS", "SOURCE", "DESCRIPTION"),
             (
-                (name, spec.model or "inherit", ", ".join(spec.tools), spec.source, spec.description)
+                (name, spec.model or "inherit", ", ".join(spec.tools), at_home(spec.source), spec.description)
                 for name, spec in found.specs.items()
             ),
+            width=terminal_width(),
+            drop=("MODEL",),
+            cut=("DESCRIPTION", "SOURCE"),
         )
     )
     if found.diagnostics:
-        say(["", *(visible(f"{one.severity}: {one.path}: {one.message}") for one in found.diagnostics)])
+        told = (visible(f"{one.severity}: {one.path}: {one.message}") for one in found.diagnostics)
+        say(["", *all_wrapped(told, terminal_width())])
 
 
 def _definition_facts(found: Definitions) -> list[dict[str, Any]]:
@@ -159,19 +171,24 @@ def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
 @click.command("show")
 @click.argument("name", metavar="ID")
 @store_options
-def show(name: str, store: str | None, as_json: bool) -> None:
-    """Show what happened in a session, a turn or a task: messages, tool calls, decisions, results."""
+@click.option("--full", is_flag=True, help="Whole diffs, and all that failed commands wrote.")
+def show(name: str, store: str | None, as_json: bool, full: bool) -> None:
+    """Show what happened in a session, a turn or a task: messages, tool calls, changes, decisions, results."""
 
-    async def read(path: Path) -> tuple[Found, list[Event]]:
+    async def read(path: Path) -> tuple[Found, list[Event], dict[str, list[str]]]:
         async with existing_store(path) as opened:
             found = await find(opened, name, ErrorCode.NOT_FOUND, Path.cwd())
-            return found, await _events_of(opened, found)
+            changes = {} if as_json else await stored_diffs(opened, found.session_id)
+            return found, await _events_of(opened, found), changes
 
-    found, events = trio.run(read, store_path({"store": store}))
+    found, events, changes = trio.run(read, store_path({"store": store}))
     if as_json:
         say_json(to_wire(event) for event in events)
-    else:
-        say(_transcript(found, events))
+        return
+    transcript = Transcript(
+        changes=changes, full=full, width=terminal_width(), hints=hints_of({"store": store})
+    )
+    say(transcript.lines(events) or [f"{found.id} has no stored events."])
 
 
 async def _events_of(store: Store, found: Found) -> list[Event]:
@@ -186,46 +203,3 @@ async def _events_of(store: Store, found: Found) -> list[Event]:
             rows = await store.tasks(found.session_id)
             chosen = {row.task_id for row in rows if found.id in (row.task_id, row.run_id, row.chain_id)}
             return [event for event in events if event.task_id in chosen]
-
-
-def _transcript(found: Found, events: Sequence[Event]) -> list[str]:
-    narrator = Narrator()
-    lines: list[str] = []
-    for event in events:
-        lines += [line.text for line in narrator.lines(event)]
-        lines += _told_afterwards(event)
-    audit = decisions(events)
-    if audit:
-        lines += ["", *table(COLUMNS, audit)]
-    return lines or [f"{found.id} has no stored events."]
-
-
-def _told_afterwards(event: Event) -> list[str]:
-    """What only a reader of the past needs to be told: prompts, last words, results."""
-    payload = event.payload
-    match payload:
-        case SessionStarted():
-            return [f"  started {event.ts}"]
-        case TurnStarted():
-            return ["", *_block(f"turn {payload.index} · {event.turn_id} · {event.ts}", payload.prompt)]
-        case MessageAppended() if payload.message.role == "user" and event.task_id is not None:
-            return _block(f"  brief for {_label(event)}", payload.message.text)
-        case MessageAppended() if payload.message.role == "assistant" and not payload.message.calls:
-            return _block(f"  {_label(event)} says", payload.message.text)
-        case TaskFinished():
-            result = payload.result
-            files = ", ".join(f"{change.path} ({change.change})" for change in result.files_changed) or "none"
-            return [visible(f"  {result.label} changed files: {files} · {result.task_id}")]
-        case TurnFinished():
-            rows = card(payload, event.session_id, event.turn_id)
-            return [f"  {name.ljust(8)} {value}" for name, value in rows]
-        case _:
-            return []
-
-
-def _block(head: str, text: str) -> list[str]:
-    return [visible(head), *(f"    {line}" for line in visible(text).rstrip().split("\n"))]
-
-
-def _label(event: Event) -> str:
-    return "session" if event.agent is None else event.agent.label

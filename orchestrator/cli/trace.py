@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
@@ -11,17 +12,24 @@ import click
 import msgspec
 import trio
 
-from agents.errors import ErrorCode, failure
+from agents.errors import ErrorCode, ToolError, failure
+from agents.events import AgentFinished, Event, ToolFinished, ToolStarted, TurnStarted
+from agents.rules.preview import visible
+from orchestrator.cli.card import CONTINUABLE, GO_ON, Hints
+from orchestrator.cli.hints import hints_of
 from orchestrator.cli.leaving import Leave, Status
 from orchestrator.cli.listing import say, say_json
 from orchestrator.cli.lookup import existing_store, find
 from orchestrator.cli.options import environment, store_options
+from orchestrator.cli.printers import card_lines
+from orchestrator.cli.words import subject_of
+from orchestrator.cli.wrapping import terminal_width
 from orchestrator.config import load_settings
 from orchestrator.opening import VERSION
 from orchestrator.settings import Settings
-from orchestrator.store.base import Store, TaskRow
+from orchestrator.store.base import RUNNING, Store, TaskRow
 from orchestrator.trace_export import trace_lines
-from orchestrator.trace_view import render_trace
+from orchestrator.trace_view import Known, render_trace
 from telemetry.check import check_trace
 from telemetry.jaeger import JaegerError, page_url, read_jaeger_trace
 from telemetry.records import SpanRecord
@@ -41,8 +49,16 @@ class _Trace:
     session_id: str
     spans: tuple[SpanRecord, ...]
     tasks: tuple[TaskRow, ...]
-    others: tuple[str, ...]
-    """Further traces of what was asked for, oldest first."""
+    broken: tuple[TaskRow, ...]
+    """Of `tasks`, those whose chains still wait for somebody to continue them."""
+    others: tuple[tuple[str, int], ...]
+    """Further traces of what was asked for, oldest first, with the index of the turn of each."""
+    known: Known
+    """What the events say of its spans."""
+    targets: tuple[str, ...]
+    """Where its spans go to; empty: they are not exported."""
+    status: str
+    """Of its turn."""
 
 
 @click.command("trace")
@@ -81,18 +97,46 @@ def trace(
     if as_json:
         say_json(msgspec.to_builtins(span) for span in found.spans)
     else:
-        _draw(found, page)
+        _draw(found, page, hints_of({"store": store}))
     if in_browser:
         _open(page)
 
 
-def _draw(found: _Trace, page: str) -> None:
-    say([render_trace(found.spans, width=min(shutil.get_terminal_size().columns, 160)), ""])
-    say([f"Jaeger   {page}"])
-    say([f"session  {found.session_id}   orchestrator resume {found.session_id}"])
-    say(f"task     {task.task_id}  {task.label}  {task.status}" for task in found.tasks)
+def _draw(found: _Trace, page: str, hints: Hints) -> None:
+    width = min(shutil.get_terminal_size().columns, 160)
+    say([render_trace(found.spans, width=width, known=found.known), ""])
+    rows = [
+        ("Jaeger", _jaeger(found, page, hints)),
+        ("session", found.session_id),
+        *(("task", f"{task.task_id}  {task.label}  {task.status}") for task in found.tasks),
+        *_go_on(found, hints),
+    ]
     if found.others:
-        say([f"also     {', '.join(found.others)}"])
+        earlier = ", ".join(f"{trace_id} (turn {index})" for trace_id, index in found.others)
+        rows.append(("earlier turns", earlier))
+    say(card_lines([(name, visible(value)) for name, value in rows], terminal_width()))
+
+
+def _jaeger(found: _Trace, page: str, hints: Hints) -> str:
+    """Where the trace can be looked at; nothing is there unless it was sent there."""
+    if any(not target.startswith("file:") for target in found.targets):
+        return page
+    files = [target.removeprefix("file:") for target in found.targets]
+    if files:
+        return f"not sent; upload {', '.join(files)} on Jaeger's page, it would be {page}"
+    export = " ".join([hints.program, "trace", "export", found.trace_id, "FILE", *hints.options])
+    return f"not exported; {export} writes a file that Jaeger's upload box reads"
+
+
+def _go_on(found: _Trace, hints: Hints) -> list[tuple[str, str]]:
+    """Only what a resume would not refuse."""
+    if found.status == RUNNING:
+        return []
+    if found.status != "completed":
+        return [(GO_ON, hints.resume(found.session_id))]
+    if found.broken:
+        return [(GO_ON, hints.resume(task.task_id)) for task in found.broken]
+    return [(GO_ON, hints.resume(found.session_id, "PROMPT"))]
 
 
 def _open(page: str) -> None:
@@ -129,9 +173,40 @@ async def _read(path: Path, name: str) -> _Trace:
                 f"{name!r} has no trace yet. Give it a prompt with `orchestrator resume`.",
             )
         newest = trace_ids[-1]
-        tasks = [row for row in await store.tasks(session_id) if row.trace_id == newest]
-        spans = await store.spans(session_id, newest)
-        return _Trace(newest, session_id, spans, tuple(tasks), trace_ids[:-1])
+        turns = {turn.trace_id: turn for turn in await store.turns(session_id)}
+        events = [event for event in await store.events(session_id) if event.trace_id == newest]
+        rows = await store.tasks(session_id)
+        tasks = tuple(row for row in rows if row.trace_id == newest)
+        last = {row.chain_id: row for row in rows}
+        return _Trace(
+            trace_id=newest,
+            session_id=session_id,
+            spans=await store.spans(session_id, newest),
+            tasks=tasks,
+            broken=tuple(row for row in tasks if last[row.chain_id] is row and row.status in CONTINUABLE),
+            others=tuple((one, turns[one].index) for one in trace_ids[:-1] if one in turns),
+            known=known_of(events),
+            targets=next((e.payload.trace_targets for e in events if isinstance(e.payload, TurnStarted)), ()),
+            status=turns[newest].status if newest in turns else RUNNING,
+        )
+
+
+def known_of(events: Iterable[Event]) -> Known:
+    """What a trace's events say of its spans: the subjects of calls, the messages of errors."""
+    subjects: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for event in events:
+        payload, span_id = event.payload, event.span_id or ""
+        match payload:
+            case ToolStarted():
+                subjects[span_id] = subject_of(payload.arguments)
+            case ToolFinished(error=ToolError(message=message)):
+                reasons[span_id] = message
+            case AgentFinished(error=ToolError(message=message)):
+                reasons[span_id] = message
+            case _:
+                pass
+    return Known(subjects, reasons)
 
 
 async def _trace_ids(store: Store, name: str) -> tuple[str, tuple[str, ...]]:

@@ -205,11 +205,16 @@ def test_one_key_in_two_spellings_is_an_error(places: Places) -> None:
 
 
 def test_an_unknown_key_warns_with_a_suggestion_and_is_ignored(places: Places) -> None:
-    places.user("helper.md", definition("helper", "maxTurn: 7", "color: blue"))
+    places.user("helper.md", definition("helper", "maxTurn: 7", "hooks: []"))
     found = places.load()
     assert found.specs["helper"].max_turns is None
     assert "Did you mean maxTurns?" in told(found, "warning")
-    assert "'color'" in told(found, "warning")
+    assert "'hooks'" in told(found, "warning")
+
+
+def test_a_key_of_another_tool_that_changes_nothing_is_passed_over_in_silence(places: Places) -> None:
+    places.user("helper.md", definition("helper", "color: blue", "version: 2"))
+    assert told(places.load(), "warning") == ""
 
 
 @pytest.mark.parametrize(

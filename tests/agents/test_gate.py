@@ -602,6 +602,49 @@ async def test_a_line_that_writes_a_denied_place_is_denied(base: Path) -> None:
     assert not (base / "repo/.env").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > .git/hooks/$(echo pre-commit)",
+        'd=.git/hooks; echo x > "$d/post-commit"',
+        "xargs -I{} cp a.txt .git/hooks/{} <<< xa",
+        "touch .git/hooks/{a,b}",
+        "cd .git && echo x > $(echo config)",
+        'echo x >> "$HOME/.bashrc"',
+    ],
+)
+async def test_a_line_that_visibly_writes_below_a_protected_place_asks_in_every_mode(
+    base: Path, command: str
+) -> None:
+    world = World(base, mode=PermissionMode.AUTO)
+    denied(await world.perform(BashTool(), command=command), "user")
+    assert "is protected" in world.sink.requests[0].reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat .env", "tar cf - .env", "cat < .env", "head .env", "less .env", "grep X .env", "cp .env x"),
+        *("echo $(< .env)", "f=.env; sort $f", "cat .env*", "base64 ./sub/../.env", "echo x > .env$(true)"),
+    ],
+)
+async def test_a_line_that_visibly_reads_a_denied_place_is_denied(base: Path, command: str) -> None:
+    world = World(base, mode=PermissionMode.AUTO)
+    denied(await world.perform(BashTool(), command=command), "deny-list")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat a $x", "head -c 9 /dev/urandom | base64", "grep -r .env .", "cat .env.example", "rm build/*"),
+        *('d=build; echo x > "$d/log"', "cat /etc/hostname", "sort -t / a", "git diff main"),
+    ],
+)
+async def test_in_auto_a_line_whose_visible_places_are_free_runs(base: Path, command: str) -> None:
+    world = World(base, mode=PermissionMode.AUTO)
+    assert isinstance(await world.admit(BashTool(), command=command), Permit)
+
+
 async def test_a_command_is_shown_to_its_end_and_what_is_hidden_is_counted(base: Path) -> None:
     world = World(base, allow=("Bash(ls)",))
     (base / "repo/sub").mkdir()

@@ -76,12 +76,16 @@ class Peer:
 
 
 def search(
-    workspace: Workspace, pattern: str, *, ignore_case: bool = False, limit: int = EVERYTHING
+    workspace: Workspace,
+    pattern: str,
+    *,
+    ignore_case: bool = False,
+    limit: int = EVERYTHING,
+    mode: Mode = "content",
 ) -> Found:
     """What a Grep finds; snapshots are taken of as many lines as an answer may have."""
     snapshots = SnapshotStore()
     rows = 0
-    mode: Mode = "content"
     compiled = parse_pattern(pattern, ignore_case=ignore_case)
     query = Query(pattern=compiled, mode=mode, limit=limit, max_bytes=EVERYTHING)
 
@@ -166,10 +170,23 @@ def measure_tree(tree: Tree, program: str, folder: Path, rounds: int, verdicts: 
             lambda p=pattern, f=flags: peer.search(p, *f),
         )
         verdicts.line(f"Grep {what} ({len(mine):,} lines)", *times, limit)
+    measure_modes(workspace, peer, rounds, verdicts)
     if tree.files >= SMALL_TREE:
         first = fastest(rounds, lambda: search(workspace, "import", limit=200), lambda: peer.search("import"))
         verdicts.line("Grep, first 200 lines", *first, 0.3)
     measure_glob(tree, workspace, peer, rounds, verdicts)
+
+
+def measure_modes(workspace: Workspace, peer: Peer, rounds: int, verdicts: Verdicts) -> None:
+    """A common word in the modes whose answer is short however often it stands there."""
+    modes: tuple[tuple[Mode, str], ...] = (("filesWithMatches", "-l"), ("count", "-c"))
+    for mode, flag in modes:
+        times = fastest(
+            rounds,
+            lambda m=mode: search(workspace, "import", mode=m),
+            lambda f=flag: peer.search("import", f),
+        )
+        verdicts.line(f"Grep literal, common, {mode}", *times, 2.0)
 
 
 def measure_glob(tree: Tree, workspace: Workspace, peer: Peer, rounds: int, verdicts: Verdicts) -> None:

@@ -13,7 +13,7 @@ import attrs
 from agents.rules.guarded import PRIVATE_KEYS, SECRET_EXCEPTIONS, SECRET_FILES
 from agents.rules.ignore import APP_DEFAULTS
 
-COPIES = 4
+COPIES = 2
 """How often the third tree holds the installed packages."""
 _NESTED_RULES = b"*.c\n!keep.c\n/build-*/\ndocs/**/*.rst\n"
 

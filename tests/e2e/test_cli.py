@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -18,6 +19,7 @@ from tests.harness import bad_edit, call, calls, edit, say
 
 UNPRINTED = {"lock.waited", "run.settled", "results.delivered"}
 TEN_LINES = "".join(f"line {n}\n" for n in range(1, 11))
+AUTO = ("--permission-mode", "auto")
 EXHAUSTING = [calls(call("Read", path="a.txt")), *([calls(bad_edit("a.txt"))] * 3)]
 
 
@@ -94,19 +96,20 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 # exit statuses
 
 
-def test_a_completed_turn_exits_0_with_its_text_last_and_nothing_on_standard_error(here: Place) -> None:
+def test_a_completed_turn_exits_0_with_its_text_alone_on_standard_output(here: Place) -> None:
     done = here.run({"main": [calls(call("Read", path="a.txt")), say("It has\nten lines.")]})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("\n\nIt has\nten lines.\n")
-    assert "✓ main Read a.txt" in done.stdout
-    assert "\x1b" not in done.stdout
+    assert (done.returncode, done.stdout) == (0, "It has\nten lines.\n")
+    assert "✓ main Read a.txt" in done.stderr
+    assert "outcome  completed in" in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 def test_a_failed_turn_exits_1_with_its_code_as_the_last_line_on_standard_error(here: Place) -> None:
     done = here.run({"main": EXHAUSTING}, "--permission-mode", "auto")
     assert done.returncode == 1
     assert last_line(done.stderr).startswith("MUTATION_RETRY_BUDGET_EXHAUSTED: ")
-    assert "✗ main failed" in done.stdout
+    assert "✗ main failed" in done.stderr
+    assert done.stdout == ""
 
 
 def test_a_truncated_turn_exits_1_with_the_limit_it_ran_into(here: Place) -> None:
@@ -226,7 +229,7 @@ def test_ctrl_c_ends_the_turn_and_every_process_and_leaves_a_session_to_resume(h
     assert running.returncode == 130
     assert "Traceback" not in err
     assert [pid for pid in pids if is_alive(pid)] == []
-    assert "stopped" in out
+    assert (out, "stopped" in err) == ("", True)
     listed = objects(here.orc("tasks", "slept", "--json").stdout)
     assert [row["status"] for row in listed] == ["aborted"] * 3
     plan = here.orc("resume", "slept", "--dry-run")
@@ -250,6 +253,103 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_next_start_settles(here: Place) 
     resumed = here.orc("resume", "twice", "--output-format", "json")
     assert resumed.returncode == 0
     assert objects(resumed.stdout)[0]["text"] == "Well then."
+
+
+def test_a_failed_delegate_of_a_completed_turn_is_in_the_card_with_the_command_that_goes_on(
+    here: Place,
+) -> None:
+    agents = {
+        "main": [calls(task(), task()), calls(call("TaskWait")), say("One of two.")],
+        "fixer#1": EXHAUSTING,
+        "fixer#2": [say("Fine.")],
+    }
+    store = here.home / "my store.sqlite3"
+    done = here.run(agents, "--permission-mode", "auto", "--store", store)
+    assert (done.returncode, done.stdout) == (0, "One of two.\n")
+    rows = [line for line in done.stderr.splitlines() if line.startswith(("delegates ", "go on "))]
+    assert rows[0].split(maxsplit=1)[1] == "1 completed, 1 failed: fixer#1 MUTATION_RETRY_BUDGET_EXHAUSTED"
+    assert rows[1].endswith(f" --store '{store}' --permission-mode auto")
+    command = rows[1].removeprefix("go on").strip()
+    plan = subprocess.run(
+        f"{command} --dry-run",
+        shell=True,
+        env=here.env,
+        cwd=here.home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (plan.returncode, plan.stdout.startswith("continue  fixer#1")) == (0, True)
+
+
+def test_each_denial_is_told_with_advice_that_can_work_or_with_none(here: Place) -> None:
+    agents = {
+        "main": [
+            calls(
+                call("Read", path="a.txt"),
+                call("Write", path=".git/hooks/x", content="x"),
+                call("Bash", command="ls -l a.txt"),
+                call("Bash", command="ls -l a.txt"),
+                call("Read", path=".env"),
+            ),
+            say("Not much."),
+        ]
+    }
+    (here.repo / ".env").write_text("KEY=1\n")
+    done = here.run(agents, "--deny", "Read(a.txt)")
+    assert done.returncode == 3
+    card = done.stderr[done.stderr.index("\noutcome") :]
+    for told in (
+        "Read a.txt (main): your deny rule Read(a.txt)\n",
+        "Write .git/hooks/x (main): nobody to ask, and no option allows it in advance",
+        "Bash ls -l a.txt (main), 2×: nobody to ask; allow with --allow 'Bash(ls -l a.txt)'\n",
+        "Read .env (main): on the list of places that no tool opens\n",
+    ):
+        assert told in card
+    line = last_line(done.stderr)
+    assert line.startswith("TOOL_DENIED: 5 calls denied: Read 2×, Write, Bash 2×. ")
+    assert "No option allows this in advance: Write .git/hooks/x" in line
+    assert "--permission-mode" not in line
+    ruled = here.run({"main": [calls(call("Read", path="a.txt")), say("No.")]}, "--deny", "Read")
+    assert "--allow" not in last_line(ruled.stderr)
+    assert "nobody" not in last_line(ruled.stderr).lower()
+
+
+def test_the_rule_that_the_card_names_does_allow_the_call(here: Place) -> None:
+    agents = {"main": [calls(call("Bash", command="ls -l 'a.txt'")), say("Listed.")]}
+    denied = here.run(agents)
+    option = denied.stderr.split("allow with --allow ")[1].split("\n")[0]
+    assert here.run(agents, "--allow", shlex.split(option)[0]).returncode == 0
+
+
+def test_a_commands_row_has_its_status_and_its_telling_line_instead_of_the_models_hint(here: Place) -> None:
+    command = (
+        "echo begun; printf 'Traceback\\nAssertionError: 3.0 != 2\\n\\nFAILED (failures=1)\\n' >&2; exit 7"
+    )
+    done = here.run({"main": [calls(call("Bash", command=command)), say("It fails.")]}, "--allow", "Bash")
+    row = next(line for line in done.stderr.splitlines() if line.startswith("  ✗ "))
+    assert row.endswith(" · exit 7 · AssertionError: 3.0 != 2")
+    shown = here.orc("show", "ses-").stdout
+    assert "      │ AssertionError: 3.0 != 2\n" in shown
+    assert "      │ begun\n" in shown
+
+
+def test_show_has_the_diff_of_an_edit_and_no_brief_twice(here: Place, story: Story) -> None:
+    shown = story.place.orc("show", story.session).stdout
+    assert "      │ -line 2\n      │ +LINE 2\n" in shown
+    here.run(
+        {"main": [calls(task()), calls(call("TaskWait")), say("No.")], "fixer": [*EXHAUSTING, say("So.")]},
+        *AUTO,
+    )
+    here.orc("resume", "fixer#1", *AUTO)
+    told = here.orc("show", "ses-").stdout
+    assert told.count("[Your previous run of this task ended") == 1
+
+
+def test_a_script_is_named_without_detours(here: Place) -> None:
+    script(here.home, {"main": [say("Done.")]})
+    done = here.orc("run", "Go", "-C", here.repo, "--model", f"script:{here.repo}/../home/script.json")
+    assert f" · script:{here.home}/script.json · " in done.stderr
 
 
 # output for programs
@@ -353,7 +453,9 @@ def test_a_failed_task_is_resumed_by_a_prefix_of_its_id_in_a_new_process(here: P
     assert (plan.returncode, plan.stderr) == (0, "")
     assert "MUTATION_RETRY_BUDGET_EXHAUSTED" in plan.stdout
     resumed = here.orc("resume", prefix, "--output-format", "stream-json", cwd=here.home)
-    assert (resumed.returncode, resumed.stderr) == (0, "")
+    assert resumed.returncode == 0
+    (warning,) = resumed.stderr.splitlines()
+    assert "permission mode was auto, is ask now; pass --permission-mode auto to keep it" in warning
     events = objects(resumed.stdout)
     assert events[0]["type"] == "session.started"
     assert events[0]["resumed"]
@@ -445,16 +547,18 @@ def test_trace_draws_the_tree_and_names_what_to_open_and_to_resume(story: Story)
         done = story.place.orc("trace", name)
         assert done.returncode == 0
         for told in (
-            "invoke_workflow turn",
+            "* turn ",
             "MUTATION_RETRY_BUDGET_EXHAUSTED",
             "waiting for you",
-            f"http://localhost:16686/trace/{trace_id}",
-            f"orchestrator resume {story.session}",
+            f"not exported; {sys.executable} -m orchestrator trace export {trace_id} FILE",
+            "turn completed; 1 task failed (fixer#2), 3 failed calls",
+            "Task fixer#1",
+            "agent fixer#2",
+            "Edit a.txt",
+            f"orchestrator resume {story.results['fixer#2']['taskId']}",
             story.results["fixer#2"]["taskId"],
         ):
             assert told in done.stdout
-    elsewhere = story.place.orc("trace", trace_id, "--jaeger-url", "http://jaeger.example/")
-    assert f"http://jaeger.example/trace/{trace_id}" in elsewhere.stdout
     spans = objects(story.place.orc("trace", trace_id, "--json").stdout)
     assert {span["traceId"] for span in spans} == {trace_id}
 
@@ -465,6 +569,10 @@ def test_a_trace_file_is_written_and_passes_its_own_check(here: Place) -> None:
     done = here.orc("trace", "check", trace)
     assert done.returncode == 0
     assert "all in order" in done.stdout
+    drawn = here.orc("trace", "ses-", "--jaeger-url", "http://jaeger.example/").stdout
+    assert f"not sent; upload {trace} on Jaeger's page" in drawn
+    assert "http://jaeger.example/trace/" in drawn
+    assert "PROMPT" in drawn[drawn.index("go on") :]
     trace.write_text("nonsense\n")
     assert here.orc("trace", "check", trace).returncode == 2
 
@@ -485,7 +593,12 @@ def test_config_prints_each_value_and_where_it_came_from(here: Place) -> None:
     (values,) = objects(orc("config", "--json", env=env).stdout)
     assert values["max_turns"] == {"value": 7, "source": "ORCHESTRATOR_MAX_TURNS"}
     assert values["mode"] == {"value": "agent", "source": "built-in"}
-    assert "max_turns" in orc("config", env=env).stdout
+    told = orc("config", env=env).stdout
+    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines() if line and ":" not in line}
+    assert rows["max_turns"][0] == "7"
+    assert rows["store"][0] == "~/data/store.sqlite3"
+    assert rows["permission_timeout"][:2] == ["120", "s"]
+    assert "Your file: ~/.orchestrator/config.toml (does not exist)" in told
 
 
 # starting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,8 @@ def test_the_demo_ends_as_described_and_touches_nothing_of_the_persons(home: Pat
         "Ran 32 tests",
         "waiting for you",
         "git -C",
+        f"{sys.executable} -m orchestrator show ses-",
+        "What a resume would do:",
     ):
         assert told in done.stdout
     (folder,) = (tmp_path / "tmp").glob("orchestrator-demo-*")

@@ -13,6 +13,7 @@ import json
 import random
 import shutil
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -186,9 +187,19 @@ def _left_over(root: Path) -> Iterator[str]:
         yield f"a temporary file is left: {temporary}"
     if (root / "data" / "scratch" / SESSION).exists():
         yield "the scratch directory is left"
-    for pid, member in snapshot().items():
-        if carries(pid, {"ORCHESTRATOR_SESSION_ID": SESSION}) and str(root) in _directory_of(pid):
-            yield f"a process is left: {member}"
+    left = _processes_of(root)
+    if left:
+        time.sleep(0.5)  # the killed may still be dying
+        yield from (f"a process is left: {member}" for member in left if member in _processes_of(root))
+
+
+def _processes_of(root: Path) -> list[str]:
+    marks = {"ORCHESTRATOR_SESSION_ID": SESSION}
+    return [
+        str(member)
+        for pid, member in snapshot().items()
+        if not member.dead and carries(pid, marks) and str(root) in _directory_of(pid)
+    ]
 
 
 def _directory_of(pid: int) -> str:
@@ -362,6 +373,11 @@ NAMED: Mapping[str, Sequence[dict[str, Any]]] = {
         {"step": "event", "type": "tool.finished", "tool": "TaskWait"}
     ],
     "turn finished": [{"step": "event", "type": "turn.finished"}],
+    "twice before a delegate was told": [
+        {"step": "event", "type": "task.started", "agent": "w3"},
+        {"step": "event", "type": "task.started", "agent": "w3"},
+        {"step": "event", "type": "task.started", "agent": "w3"},
+    ],
     "again while judging": [{"step": "intend", "kind": "file", "nth": 9}, {"step": "judge"}],
     "again before the telling": [
         {"step": "intend", "kind": "file", "nth": 9},

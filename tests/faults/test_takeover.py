@@ -19,6 +19,8 @@ import trio
 from agents.errors import ErrorCode, Failure
 from agents.results import TaskStatus
 from agents.tools.family import carries, snapshot
+from orchestrator.planning import open_effects_of, plan_stored
+from orchestrator.resume import ResumePlan
 from orchestrator.store.sqlite import open_sqlite_store
 from tests.faults.forks import ROOT
 from tests.faults.lab import SESSION
@@ -238,6 +240,24 @@ async def test_a_settled_child_whose_report_was_not_yet_read_is_handed_over_and_
     assert set(statuses.values()) == {"completed"}
     assert settled.isdisjoint(more)
     assert "main" in more
+
+
+async def test_a_plan_of_what_nobody_has_opened_yet_names_what_each_task_was_in(tmp_path: Path) -> None:
+    lay_out(tmp_path / "repo")
+    async with program(tmp_path, {"step": "intend", "kind": "file", "nth": 20}) as first:
+        await lines(first)
+    async with open_sqlite_store(tmp_path / "data/store.sqlite3") as store:
+        plan = await plan_stored(store, SESSION, "", failed=False)
+        assert isinstance(plan, ResumePlan)
+        assert len(plan.chains) >= 5
+        assert any(" in Edit" in chain.why or " in Write" in chain.why for chain in plan.chains)
+        assert plan.open_effects
+        assert all(
+            "compared when the session is resumed" in text or "unknown" in text for text in plan.open_effects
+        )
+        per_chain = [await open_effects_of(store, row) for row in await store.tasks(SESSION)]
+        assert sorted(text for texts in per_chain for text in texts) == sorted(plan.open_effects)
+        assert [row.status for row in await store.turns(SESSION)] == ["running"]  # nothing was written
 
 
 async def test_one_that_never_got_to_work_is_refused_by_name_when_nothing_is_stored(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from agents.errors import Failure
 from agents.models.base import Chunk, ModelRequest
 from agents.models.scripted import ScriptedModel
+from orchestrator.config import load_settings
 from orchestrator.session import Session
 from tests.harness import call, calls, events_of, say, scripted, session_on
 
@@ -217,3 +219,16 @@ async def test_the_guidance_and_the_schemas_speak_of_paths_in_the_same_sentences
         sentences = contract[name][contract[name].index(start) :]
         assert sentences in main[0].system
         assert sentences in delegate.system
+
+
+@pytest.mark.parametrize(
+    ("value", "deferred"), [("false", False), ("0", False), ("no", False), ("true", True), ("On", True)]
+)
+def test_the_switch_is_a_setting_like_any_other(tmp_path: Path, value: str, deferred: bool) -> None:
+    environment = {"HOME": str(tmp_path), "ORCHESTRATOR_DEFER_TOOLS": value}
+    assert load_settings({}, environment, None).settings.defer_tools is deferred
+
+
+def test_a_value_that_is_neither_true_nor_false_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="neither true nor false"):
+        load_settings({}, {"HOME": str(tmp_path), "ORCHESTRATOR_DEFER_TOOLS": "perhaps"}, None)

@@ -338,10 +338,10 @@ async def test_two_hundred_tasks_in_one_turn_keep_the_cap_and_each_call_gets_its
     agents = {
         "main": [
             calls(*(task(prompt=f"number {n}") for n in range(200))),
-            calls(call("TaskWait")),
+            calls(call("Bash", command="touch go"), call("TaskWait")),
             say("ok"),
         ],
-        "fixer": [calls(call("Bash", command="sleep 0.3")), say("done")],
+        "fixer": [calls(call("Bash", command="while [ ! -e go ]; do sleep 0.02; done")), say("done")],
     }
     async with session_on(repo, Strict(scripted(agents)), max_delegates=4) as session:
         outcome = await session.run("Go")

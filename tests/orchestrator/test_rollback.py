@@ -231,7 +231,7 @@ async def test_what_lies_outside_and_what_commands_did_is_left_and_named(world: 
     async with journal.shell("make all", call_id="call-2"):
         pass
     done = await world.back()
-    assert done.left == (f"{outside}, outside the workspace", "the command `make all`")
+    assert done.left == (f"{outside}, outside the workspace", "effects of the command `make all`")
     assert (place.root / "f.txt").read_bytes() == b"a\n"
     assert outside.read_bytes() == b"a\n"
 

@@ -49,6 +49,14 @@ def killed(home: Path) -> Iterator[int]:
         os.kill(command, signal.SIGKILL)
 
 
+def alive(pid: int) -> bool:
+    """Whether the process runs. One that nobody has reaped yet (this process may adopt it) has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
 def start_another(home: Path) -> None:
     model = script(home, QUICK, "quick.json")
     done = orc("run", "--model", model, "-C", home / "two", "Go", env=environment(home / "home"))
@@ -58,9 +66,9 @@ def start_another(home: Path) -> None:
 async def test_the_next_start_settles_a_killed_session_and_ends_its_processes(
     home: Path, killed: int
 ) -> None:
-    assert Path(f"/proc/{killed}").exists()
+    assert alive(killed)
     start_another(home)
-    until(lambda: not Path(f"/proc/{killed}").exists())
+    until(lambda: not alive(killed))
     async with open_sqlite_store(home / "home/data/store.sqlite3") as store:
         (turn,) = await store.turns("ses-killed")
         assert (turn.status, turn.error_code) == ("interrupted", "INTERRUPTED")

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.trace_view import NOTHING, AgentTime, critical_path, render_trace, time_split
+from orchestrator.trace_view import NOTHING, AgentTime, Known, critical_path, render_trace, time_split
 from telemetry.attributes import (
     AGENT_LABEL,
     LOCK_SPAN,
+    OUTCOME,
     PERMISSION_DECISION,
     PERMISSION_SPAN,
     SETTLE_SPAN,
+    TASK_DESCRIPTION,
     TASK_SPAN,
     TASK_WAIT_SPAN,
     TOOL_OUTCOME,
@@ -150,15 +152,46 @@ def test_the_tree_shows_marks_errors_decisions_and_the_split() -> None:
     text = render_trace(delegation().records)
     lines = text.splitlines()
     assert "13 spans" in lines[0]
-    assert lines[1] == "no error"
-    task = next(line for line in lines if "execute_tool Task " in line)
-    assert task.startswith("*!    execute_tool Task")
+    assert lines[1] == "no error; 1 task failed (fixer#1)"
+    task = next(line for line in lines if " Task " in line)
+    assert task.startswith("*!    Task ")
     assert "3.20 s" in task
-    assert lines[lines.index(task) + 1].strip() == BUDGET
+    fixer = lines[lines.index(task) + 1]
+    assert fixer.startswith("*!      agent fixer#1 ")
+    assert lines[lines.index(task) + 2].strip() == BUDGET
+    assert text.count(BUDGET) == 1
     assert any("permission wait (deny)" in line and "person" in line for line in lines)
-    assert any("execute_tool Edit (denied)" in line for line in lines)
-    assert any(line.startswith("      execute_tool TaskWait") for line in lines)
+    assert any(" Edit (denied)" in line for line in lines)
+    assert any(line.startswith("      TaskWait") for line in lines)
     assert " ".join(lines[-1].split()) == "fixer#1 3.20 s 697 ms 60 ms 1.88 s 50 ms -"
+
+
+def test_what_failed_in_a_completed_turn_is_told_at_the_top_and_is_not_the_turns_failure() -> None:
+    trace = delegation()
+    trace.records[0] = msgspec.structs.replace(trace.records[0], attributes={OUTCOME: "completed"})
+    failed = Trace()
+    for number in (1, 2):
+        failed.span(None, "execute_tool Bash", number, number + 1, {TOOL_OUTCOME: "error"})
+    failed.span(None, "execute_tool Edit", 4, 5, {TOOL_OUTCOME: "error"}, error="EDIT_RANGE_INVALID")
+    trace.records += failed.records
+    lines = render_trace(trace.records).splitlines()
+    assert lines[1] == "turn completed; 1 task failed (fixer#1), 3 failed calls"
+
+
+def test_rows_name_what_is_known_and_an_error_has_its_reason() -> None:
+    trace = Trace()
+    turn = trace.span(None, TURN_SPAN, 0, 90)
+    main = trace.span(turn, "invoke_agent main", 1, 80, {AGENT_LABEL: "main"})
+    trace.span(main, TASK_SPAN, 2, 70, {AGENT_LABEL: "fixer#3", TASK_DESCRIPTION: "December invoices"})
+    edit = trace.span(main, "execute_tool Edit", 3, 9, error="EDIT_RANGE_INVALID")
+    edit_id = edit.ref.span_id
+    known = Known({edit_id: "src/a.py"}, {edit_id: "Line 9 is\noutside."})
+    text = render_trace(trace.records, known=known, width=140)
+    lines = [" ".join(line.split()).lstrip("*! ") for line in text.splitlines()]
+    assert any(line.startswith("turn ") for line in lines)
+    assert any(line.startswith("Task fixer#3 December invoices ") for line in lines)
+    assert any(line.startswith("Edit src/a.py ") for line in lines)
+    assert "EDIT_RANGE_INVALID: Line 9 is�outside." in lines
 
 
 def test_a_failed_turn_is_told_at_the_top() -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from agents import descriptors
 from agents.rules.binary import HEAD_BYTES, has_binary_sign, is_unprintable
+from agents.rules.hidden import Hidden
 from agents.rules.paths import PathKind, ResolvedPath
 from agents.tools.search.files import shown_below, why_stopped
 from agents.tools.search.lines import Line, count_matches, has_match, matching_lines, rules_out, searchable
@@ -45,6 +46,8 @@ class Query:
     max_bytes: int
     """Of all rows together."""
     include: Callable[[str], bool] | None = None
+    hidden: Hidden | None = None
+    """What deny rules hide from a walk."""
 
 
 @attrs.frozen
@@ -174,7 +177,7 @@ def _named(
 def _files(
     workspace: Workspace, root: ResolvedPath, query: Query, found: Found, clock: Clock
 ) -> Generator[_File, None, None]:
-    walk = Walk(workspace, root, clock, found.tally, wants=query.include)
+    walk = Walk(workspace, root, clock, found.tally, wants=query.include, hidden=query.hidden)
     with contextlib.closing(walk.files()) as entries:
         for entry in entries:
             clock.check()
@@ -260,6 +263,7 @@ def _content(
     seen: list[int] = []
     partial = False
     path_bytes = tag_bytes = 0
+    take, append, encode = room.take, lines.append, msgspec.json.encode
     try:
         for line in matching_lines(pattern, text, clock.check):
             if not lines:
@@ -267,10 +271,10 @@ def _content(
                 path_bytes = _size(file.path) + _ROW_BYTES
                 tag_bytes = path_bytes
             # Quotes and control characters grow when the row is written as JSON.
-            if not room.take(path_bytes + len(msgspec.json.encode(line.text)) + tag_bytes):
+            if not take(path_bytes + len(encode(line.text)) + tag_bytes):
                 break
             tag_bytes = 0
-            lines.append(line)
+            append(line)
             if not line.clipped:
                 seen.append(line.number)
     except OutOfTime:

@@ -8,6 +8,7 @@ import os
 
 import attrs
 
+from agents.rules.hidden import Hidden
 from agents.rules.paths import ResolvedPath, printable
 from agents.tools.search.globs import PathGlob
 from agents.tools.search.walk import Tally, TooManyEntries, Walk
@@ -30,12 +31,18 @@ class FoundFiles:
 
 
 def find_files(
-    workspace: Workspace, root: ResolvedPath, glob: PathGlob, *, limit: int, clock: Clock
+    workspace: Workspace,
+    root: ResolvedPath,
+    glob: PathGlob,
+    *,
+    limit: int,
+    clock: Clock,
+    hidden: Hidden | None = None,
 ) -> FoundFiles:
-    """Walk the tree below `root`. Raises `Failure` where `root` cannot be walked. Blocking."""
+    """Walk the tree below `root`, past what is `hidden`. Raises `Failure` where `root` cannot be walked. Blocking."""
     tally = Tally()
     found: list[tuple[int, str]] = []
-    walk = Walk(workspace, root, clock, tally, wants=glob.may_be_called, enters=glob.may_hold)
+    walk = Walk(workspace, root, clock, tally, wants=glob.may_be_called, enters=glob.may_hold, hidden=hidden)
     matches = glob.matches
     stopped, timed_out = None, False
     try:

@@ -54,8 +54,9 @@ def rules_out(pattern: Pattern, data: bytes) -> bool:
 def matching_lines(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[Line]:
     """The matching lines of `searchable` bytes, in order. `check` is called between blocks and may raise."""
     number, counted = 1, 0
+    count = text.count
     for start, end, hit in _spans(pattern, text, check):
-        number += text.count(b"\n", counted, start)
+        number += count(b"\n", counted, start)
         counted = start
         if end - start <= MAX_LINE_CHARS:
             yield Line(number, text[start:end].decode("utf-8", "replace"), False)
@@ -78,20 +79,21 @@ def _spans(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator
     find = _finder(pattern, text)
     if find is None:
         return
-    block = 0
-    while block < len(text):
+    block, size = 0, len(text)
+    find_end, find_start = text.find, text.rfind
+    while block < size:
         check()
-        cut = text.find(b"\n", block + BLOCK_BYTES)
-        end_of_block = len(text) if cut < 0 else cut + 1
+        cut = find_end(b"\n", block + BLOCK_BYTES)
+        end_of_block = size if cut < 0 else cut + 1
         at = block
         while at < end_of_block:
             hit = find(at, end_of_block)
             # An empty match behind the last line break belongs to no line.
             if hit < 0 or (hit == end_of_block and text.endswith(b"\n", 0, end_of_block)):
                 break
-            start = text.rfind(b"\n", 0, hit) + 1
-            end = text.find(b"\n", hit)
-            end = len(text) if end < 0 else end
+            start = find_start(b"\n", at, hit) + 1 or at
+            end = find_end(b"\n", hit)
+            end = size if end < 0 else end
             yield start, end, hit
             at = end + 1
         block = end_of_block

@@ -10,6 +10,7 @@ import attrs
 
 from agents import descriptors
 from agents.rules.guarded import PROCESS_SECRETS, denied_name
+from agents.rules.hidden import Hidden
 from agents.rules.ignore import MAX_RULES_BYTES, Scope, compile_rules
 from agents.rules.paths import Places, ResolvedPath, contains, relative_to
 from agents.tools.search.scopes import GIT_RULES, scope_at, with_own_rules
@@ -32,6 +33,7 @@ class Tally:
     ignored: int = 0
     links: int = 0
     denied: int = 0
+    """By the deny list or a deny rule."""
     unreadable: int = 0
     special: int = 0
     """FIFOs, sockets, devices."""
@@ -44,7 +46,7 @@ class Tally:
         counts = (
             (self.ignored, "entry by ignore rules", "entries by ignore rules"),
             (self.links, "symbolic link", "symbolic links"),
-            (self.denied, "entry on the deny list", "entries on the deny list"),
+            (self.denied, "denied entry", "denied entries"),
             (self.unreadable, "unreadable entry", "unreadable entries"),
             (self.special, "special file", "special files"),
             (self.binary, "binary file", "binary files"),
@@ -78,7 +80,8 @@ class Walk:
     """One walk over the tree below a directory, in path order.
 
     `wants` says which names of files are asked for, `enters` which sub-directories (by path) may hold some:
-    both spare work and are never counted as passed over. `files` raises `Failure` for the root, and what
+    both spare work and are never counted as passed over. What deny rules hide is counted before either is
+    asked: the count must not tell whether a hidden name fits a pattern. `files` raises `Failure` for the root, and what
     `clock.check` raises.
     """
 
@@ -88,6 +91,8 @@ class Walk:
     tally: Tally
     wants: Callable[[str], bool] | None = None
     enters: Callable[[str], bool] | None = None
+    hidden: Hidden | None = None
+    """What deny rules hide; None: nothing."""
     _seen: int = 0
     _barred: frozenset[str] = frozenset()
     _secrets: frozenset[str] = frozenset()
@@ -171,6 +176,8 @@ class Walk:
         """Whether a directory is walked; counts it where it is passed over."""
         if name[0] == "." and name.casefold() == ".git":
             return False
+        if self.hidden is not None and self._hides(prefix + name, True):
+            return False
         if self.enters is not None and not self.enters(prefix + name):
             return False
         if self._denies(name, prefix):
@@ -187,6 +194,8 @@ class Walk:
         is_file = entry.is_file(follow_symlinks=False)
         if name[0] == "." and name.casefold() == ".git":
             return False
+        if self.hidden is not None and self._hides(prefix + name, False):
+            return False
         # A link counts as passed over whatever it is called: nobody knows what it would have led to.
         if self.wants is not None and not self.wants(name) and (is_file or not entry.is_symlink()):
             return False
@@ -201,6 +210,12 @@ class Walk:
         else:
             self.tally.special += 1
         return False
+
+    def _hides(self, path: str, is_directory: bool) -> bool:
+        if self.hidden is None or not self.hidden(f"{self.root.canonical.rstrip('/')}/{path}", is_directory):
+            return False
+        self.tally.denied += 1
+        return True
 
     def _denies(self, name: str, prefix: str) -> bool:
         if denied_name(name, self.workspace.places.deny) is not None or name in self._secrets:

@@ -252,9 +252,17 @@ def test_no_arguments_at_all_are_an_empty_object(text: str | None) -> None:
     assert call_chunks(calls(piece(text, index=0, id="a", name="A")))[0].arguments == {}
 
 
-def test_a_call_without_a_name_is_an_error_of_the_provider() -> None:
-    with pytest.raises(Failure, match="without a name"):
-        call_chunks(calls(piece("{}", index=0, id="a")))
+def test_a_call_without_a_name_is_still_a_call() -> None:
+    assert call_chunks(calls(piece("{}", index=0, id="a"))) == [CallChunk("", {}, "a")]
+    assert call_chunks(calls(piece("{}", id="a", name="A")), calls(piece('{"x": 1}', id="b", name=""))) == [
+        CallChunk("A", {}, "a"),
+        CallChunk("", {"x": 1}, "b"),
+    ]
+
+
+def test_arguments_that_are_nested_too_deep_are_kept_as_they_were_written() -> None:
+    text = '{"a":' * 800 + "1" + "}" * 800
+    assert call_chunks(calls(piece(text, index=0, id="a", name="A")))[0].arguments == text
 
 
 def test_a_stream_that_is_cut_gives_no_call() -> None:

@@ -251,7 +251,7 @@ def test_commands_are_left_and_named_once() -> None:
     make = effect("", None, None, kind="shell", inside=False, target="make", shown=None)
     failed = effect("", None, None, kind="shell", inside=False, target="not run", shown=None, ok=False)
     plan = planned(make, make, failed)
-    assert plan == Rollback((), (), (), ("the command `make`",))
+    assert plan == Rollback((), (), (), ("effects of the command `make`",))
 
 
 def test_directories_that_were_made_go_innermost_first() -> None:

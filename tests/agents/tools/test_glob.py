@@ -239,7 +239,7 @@ async def test_denied_names_linked_and_special_files_are_counted_not_shown(
     os.mkfifo(context.workspace.root / "fifo")
     found = await result(GLOB, context, pattern="*")
     assert found.matches == ("a.txt",)
-    assert found.notice == "Passed over: 2 symbolic links, 2 entries on the deny list, 1 special file."
+    assert found.notice == "Passed over: 2 symbolic links, 2 denied entries, 1 special file."
 
 
 async def test_the_orchestrators_data_is_not_walked_wherever_it_lies(tmp_path: Path) -> None:

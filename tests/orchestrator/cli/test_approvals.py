@@ -108,9 +108,9 @@ def test_an_approval_from_a_second_process_lets_the_run_continue(here: Place) ->
     done = here.orc("approve", request["id"][:8])
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{request['id']} (Write of main): allowed once." in done.stdout
-    code, out, _ = ended(run)
-    assert (code, (here.repo / "a.txt").read_text()) == (0, "x\n")
-    assert request["id"] in out  # whoever watches the run sees what to answer
+    code, out, err = ended(run)
+    assert (code, out, (here.repo / "a.txt").read_text()) == (0, "Done.\n", "x\n")
+    assert request["id"] in err  # whoever watches the run sees what to answer
     shown = here.orc("show", here.session_id()).stdout
     assert "allowed once (inbox, " in shown
     audit = shown.splitlines()[-1]
@@ -201,12 +201,15 @@ def test_just_these_commands_are_allowed_for_the_session(here: Place) -> None:
     }
     run = here.start(agents, *INBOX)
     (first,) = here.waiting()
-    assert here.orc("approve", first["id"], "--commands").returncode == 0
+    done = here.orc("approve", first["id"], "--commands")
+    assert (done.returncode, "allowed for the session: just these commands" in done.stdout) == (0, True)
     (second,) = here.waiting()
     assert second["preview"] == "touch b.txt"
     assert here.orc("deny", second["id"]).returncode == 0
     assert ended(run)[0] == 0
     assert [path.name for path in here.repo.iterdir()] == ["a.txt"]
+    shown = here.orc("show", here.session_id()).stdout
+    assert "Bash allowed for the session: just these commands (inbox" in shown
 
 
 def test_an_answer_that_comes_too_late_is_a_conflict_with_exit_status_4(here: Place) -> None:
@@ -252,7 +255,7 @@ def test_ids_that_name_nothing_or_too_much_are_usage_errors(here: Place) -> None
 def test_a_terminal_s_question_is_answered_from_elsewhere_and_goes_away(here: Place) -> None:
     model = script(here.home, WRITES)
     terminal = Terminal("run", "Go", "-C", here.repo, "--model", model, env=here.env)
-    terminal.until("deny (n because")
+    terminal.until("n deny, or")
     (request,) = here.waiting()
     assert here.orc("approve", request["id"]).returncode == 0
     terminal.until("no longer asked")

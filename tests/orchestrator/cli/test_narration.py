@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from agents.errors import ErrorCode, ToolError
 from agents.events import (
     AgentFinished,
@@ -21,8 +23,11 @@ from agents.events import (
 )
 from agents.messages import Message, Text, ToolCall, Usage
 from agents.requests import Denial, PermissionRequest
-from agents.results import FileChange, Waits
-from orchestrator.cli.narration import Narrator, card, counted, elapsed, seconds, subject_of
+from agents.results import FileChange, TaskResult, Waits
+from orchestrator.cli.card import Hints, card
+from orchestrator.cli.narration import Narrator
+from orchestrator.cli.tally import Tally
+from orchestrator.cli.words import counted, elapsed, seconds, subject_of
 
 MAIN = AgentRef(id="turn-1", name="main", label="main", depth=0)
 FIXER = AgentRef(id="run-1", name="fixer", label="fixer#1", depth=1)
@@ -62,6 +67,38 @@ def test_a_failed_call_keeps_a_row_with_its_whole_error_and_the_terminating_one_
     failed = "  ✗ fixer#1 Edit a.py · 1.2 s · EDIT_RANGE_INVALID: Line 9 is outside the file."
     assert texts(narrator, started(), begun, called(ERROR)) == [failed]
     assert texts(narrator, begun, called(ERROR, terminate=True)) == [f"{failed} · ends this run"]
+
+
+def test_a_command_that_failed_has_its_status_and_its_telling_line() -> None:
+    error = ToolError(
+        code=ErrorCode.TOOL_FAILED, message="The command ended with exit code 1. Read its output."
+    )
+    for out, err, told in (
+        ("ran", "Traceback:\n  x\nValueError: no\n\nFAILED (errors=1)\n", "exit 1 · ValueError: no"),
+        ("E   AssertionError: 3 != 2\n1 failed", "", "exit 1 · E AssertionError: 3 != 2"),
+        ("", "make: *** [all] Error 2\nfatal: nothing\n---\n", "exit 1 · fatal: nothing"),
+        ("some\nlast words\n---\n", "", "exit 1 · last words"),
+        ("", "", "exit 1"),
+    ):
+        result = {"exitCode": 1, "stdout": out, "stderr": err}
+        payload = msgspec.structs.replace(called(error, tool="Bash").payload, result=result)
+        assert texts(Narrator(), event(payload))[0].endswith(f" · {told}")
+
+
+def test_a_request_has_no_row_where_it_is_shown_beside_the_rows_or_nobody_is_asked() -> None:
+    narrator = Narrator(announces=False)
+    asked = msgspec.convert(
+        {
+            **dict.fromkeys(("id", "sessionId", "owner", "agentLabel", "callId", "tool", "reason"), "x"),
+            **dict.fromkeys(("preview", "created", "deadline"), "x"),
+            "agentChain": (),
+            "taskId": None,
+            "risk": "low",
+        },
+        PermissionRequest,
+    )
+    assert texts(narrator, started(), event(PermissionRequested(request=asked))) == []
+    assert narrator.agents["run-1"].asking == 1
 
 
 def test_a_failed_call_makes_nothing_else_look_failed() -> None:
@@ -165,8 +202,67 @@ def test_the_card_names_outcome_error_files_denials_and_how_to_go_on() -> None:
     assert rows["error"] == "EDIT_RANGE_INVALID: Line 9 is outside the file."
     assert rows["tokens"] == "1,200 in (1,000 cached), 30 out"
     assert rows["files"] == "a.py (modified)"
-    assert "Bash of fixer#1 (no-approver)" in rows["denied"]
+    assert rows["denied"].startswith("Bash (fixer#1): nobody to ask; allow in advance with --allow RULE")
     assert rows["go on"] == "orchestrator resume ses-1"
+
+
+def result(label: str, status: str, *, resumable: bool = True) -> TaskResult:
+    return TaskResult(
+        task_id=f"task-{label}",
+        run_id=f"run-{label}",
+        chain_id=f"chain-{label}",
+        agent="fixer",
+        label=label,
+        status=status,  # type: ignore[arg-type]
+        report="",
+        turns=1,
+        tool_calls=1,
+        usage=Usage(),
+        duration_ms=1,
+        waits=Waits(),
+        files_changed=(),
+        resumable=resumable,
+        error=ERROR if status == "failed" else None,
+    )
+
+
+def ended(*results: TaskResult) -> dict[str, str]:
+    finished = TurnFinished(
+        status="completed",
+        text="",
+        usage=Usage(),
+        duration_ms=1,
+        waits=Waits(),
+        denials=(),
+        files_changed=(),
+    )
+    tally = Tally(results={one.chain_id: one for one in results})
+    return dict(card(finished, "ses-1", "turn-1", tally, Hints(options=("--store", "x"))))
+
+
+def test_the_card_of_a_completed_turn_tells_of_delegates_that_failed_and_how_to_go_on_with_them() -> None:
+    rows = ended(result("a#1", "completed"), result("a#2", "failed"), result("a#3", "stopped"))
+    assert rows["delegates"] == "1 completed, 1 failed, 1 stopped: a#2 EDIT_RANGE_INVALID, a#3 stopped"
+    assert rows["go on"] == "orchestrator resume task-a#2 --store x"
+    several = ended(result("a#1", "failed"), result("a#2", "truncated"))
+    assert several["go on"] == "orchestrator resume ses-1 --failed --store x"
+    for rows in (ended(result("a#1", "completed")), ended(result("a#1", "failed", resumable=False)), ended()):
+        assert "go on" not in rows
+    assert "delegates" not in ended()
+
+
+def test_an_error_that_the_agents_own_row_tells_stands_in_the_card_by_its_code() -> None:
+    finished = TurnFinished(
+        status="failed",
+        text="",
+        usage=Usage(),
+        duration_ms=1,
+        waits=Waits(),
+        denials=(),
+        files_changed=(),
+        error=ERROR,
+    )
+    assert dict(card(finished, "s", "t", Tally(shown_error=ERROR)))["error"] == "EDIT_RANGE_INVALID"
 
 
 def test_what_a_call_is_about_is_one_short_line() -> None:

@@ -78,7 +78,9 @@ def terminal() -> Iterator[Terminal]:
             os.close(descriptor)
 
 
-async def asked(terminal: Terminal, *typed: str, request: PermissionRequest | None = None) -> Answer:
+async def asked(
+    terminal: Terminal, *typed: str, request: PermissionRequest | None = None, why: str = "\n"
+) -> Answer:
     surface = TerminalSurface(terminal.console, terminal.slave)
     answers: list[Answer] = []
 
@@ -89,8 +91,11 @@ async def asked(terminal: Terminal, *typed: str, request: PermissionRequest | No
         async with trio.open_nursery() as nursery:
             nursery.start_soon(show)
             for number, line in enumerate(typed, start=1):
-                await terminal.shows("n deny", times=number)
+                await terminal.shows("what to do instead>", times=number)
                 await terminal.types(line)
+            if typed[-1].strip() == "n":
+                await terminal.shows("Tell the agent why")
+                await terminal.types(why)
     terminal.drain()
     return answers[0]
 
@@ -113,6 +118,13 @@ async def test_one_line_on_the_terminal_answers(
     assert answer == Answer(decision=decision, source="terminal", scope=scope, feedback=feedback)  # type: ignore[arg-type]
 
 
+async def test_after_a_bare_no_the_agent_can_be_told_why(terminal: Terminal) -> None:
+    answer = await asked(terminal, "n\n", why="  use b.txt instead \n")
+    assert (answer.decision, answer.feedback) == (Decision.DENY, "use b.txt instead")
+    nothing = await asked(Terminal(terminal.master, terminal.slave, terminal.console), "n\n", why="\x04")
+    assert (nothing.decision, nothing.feedback) == (Decision.DENY, None)
+
+
 async def test_what_is_not_an_answer_asks_again(terminal: Terminal) -> None:
     answer = await asked(terminal, "\n", "maybe\n", "y but only once\n", "n\n")
     assert answer.decision is Decision.DENY
@@ -122,7 +134,7 @@ async def test_what_is_not_an_answer_asks_again(terminal: Terminal) -> None:
 async def test_the_session_is_not_offered_where_the_request_cannot_be_granted(terminal: Terminal) -> None:
     answer = await asked(terminal, "s\n", "c\n", "y\n", request=a_request(grant="", grant_commands=()))
     assert answer.decision is Decision.ALLOW_ONCE
-    assert "s allow for this session" not in terminal.drawn
+    assert "this session" not in terminal.drawn
 
 
 async def test_what_was_typed_before_the_question_does_not_answer_it(terminal: Terminal) -> None:
@@ -221,6 +233,15 @@ def test_a_request_shows_the_diff_and_what_waits_behind() -> None:
 
 def test_a_long_diff_says_how_many_lines_are_hidden() -> None:
     assert "⟨600 more lines hidden⟩" in drawn(a_request(diff="+x\n" * 1000))
+
+
+def test_the_reason_and_the_id_stand_once_and_no_word_is_cut_in_two() -> None:
+    reason = "It would write outside the workspace, and that is asked for " * 3
+    text = drawn(a_request(tool="Write", reason=reason.strip() + "."))
+    assert text.count("req-0123") == 1
+    assert " ".join(text.split()).count("It would write outside the workspace, and") == 3
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert {word for line in text.splitlines() for word in line.split()} >= set(reason.split())
 
 
 def test_nothing_in_a_request_acts_on_the_terminal() -> None:
