@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import random
 import re
 import secrets
@@ -61,6 +62,16 @@ def new_span_id() -> str:
 def instance_id() -> str:
     """`service.instance.id` of this process: random, the same in all its spans."""
     return secrets.token_hex(8)
+
+
+def _anew_in_a_fork() -> None:
+    """A forked process draws ids of its own, not those that its parent draws next."""
+    _random.seed(secrets.randbits(256))
+    instance_id.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):  # where there is no fork there is none to follow
+    os.register_at_fork(after_in_child=_anew_in_a_fork)
 
 
 @attrs.define(eq=False)

@@ -38,6 +38,7 @@ from agents.tools.family import carries, snapshot
 from orchestrator.store.base import Store
 from orchestrator.store.projection import PROJECTED
 from orchestrator.store.sqlite import open_sqlite_store
+from telemetry.check import check_trace
 from tests.faults.forks import Forks, open_forks
 from tests.faults.program import PROMPT
 from tests.faults.worker import ITEMS, NESTED, TOP, lay_out
@@ -279,6 +280,8 @@ async def _story(store: Store, round_: Round) -> Any:
         yield f"the model calls took {spent} tokens, the turns say {told}"
     async for fault in _told_once(store, events, conversations):
         yield fault
+    for problem in check_trace(await store.spans(SESSION)):
+        yield f"the trace is not whole: {problem}"
 
 
 def _settled_once(events: Sequence[Event]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import trio
 from hypothesis import given
@@ -12,6 +14,7 @@ from telemetry.attributes import service_of_agent
 from telemetry.records import MAX_EVENT_ATTRIBUTES, MAX_EVENTS, MAX_LINKS, SpanRef
 from telemetry.spans import (
     end_interrupted,
+    instance_id,
     leaf_exceptions,
     new_span_id,
     new_trace_id,
@@ -149,3 +152,18 @@ def test_a_span_of_a_dead_process_is_ended_under_its_own_ids() -> None:
 def test_leaves_of_nested_groups_come_one_by_one() -> None:
     a, b = ValueError("a"), KeyError("b")
     assert [a, b] == list(leaf_exceptions(ExceptionGroup("outer", [ExceptionGroup("inner", [a]), b])))
+
+
+def test_a_forked_process_draws_ids_of_its_own() -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, f"{new_trace_id()} {new_span_id()} {instance_id()}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    told = os.read(reading, 200).decode().split()
+    os.close(reading)
+    os.close(writing)
+    assert set(told).isdisjoint({new_trace_id(), new_span_id(), instance_id()})
+    assert len(told[0]) == 32
+    assert len(told[1]) == 16
