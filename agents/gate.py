@@ -25,6 +25,7 @@ from agents.messages import ToolCall
 from agents.permit import Permit
 from agents.ports import Approver
 from agents.requests import Answer, Decision, Denial, DenialReason, PermissionRequest
+from agents.rules.advice import CHANGED
 from agents.rules.audit import rule_behind, why
 from agents.rules.hidden import hidden_by
 from agents.rules.paths import ResolvedPath
@@ -190,11 +191,10 @@ class Gate:
             return decided
         if _meaning(before) == _meaning(now):
             return Allow("grant")
-        changed = "The path changed while the answer was awaited"
         if isinstance(decided, Ask):
-            return attrs.evolve(decided, reason=f"{changed}. {decided.reason}", grant_scope=None)
+            return attrs.evolve(decided, reason=f"{CHANGED}. {decided.reason}", grant_scope=None)
         outside = any(fact.path.outside for fact in now.paths)
-        return Ask(f"{changed}: it is now {_where(now)}.", None, outside)
+        return Ask(f"{CHANGED}: it is now {_where(now)}.", None, outside)
 
     # facts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import subprocess
@@ -60,7 +61,7 @@ def started(*arguments: str | Path, env: Mapping[str, str], **options: Any) -> s
         cwd=env["HOME"],
         stdin=subprocess.DEVNULL,
         stdout=options.get("stdout", subprocess.PIPE),
-        stderr=subprocess.PIPE,
+        stderr=options.get("stderr", subprocess.PIPE),
         text=True,
         start_new_session=True,
     )
@@ -94,7 +95,9 @@ def script(folder: Path, agents: dict[str, Any], name: str = "script.json") -> s
 class Terminal:
     """The command on a terminal of its own: what it shows, and what the person types."""
 
-    def __init__(self, *arguments: str | Path, env: Mapping[str, str], columns: int = 100) -> None:
+    def __init__(
+        self, *arguments: str | Path, env: Mapping[str, str], columns: int = 100, controls: bool = False
+    ) -> None:
         self._ours, theirs = os.openpty()
         termios.tcsetwinsize(theirs, (40, columns))
         self.shown = ""
@@ -106,6 +109,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            preexec_fn=(lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)) if controls else None,
         )
         os.close(theirs)
 
@@ -120,6 +124,14 @@ class Terminal:
 
     def type(self, line: str) -> None:
         os.write(self._ours, f"{line}\n".encode())
+
+    def end_of_input(self) -> None:
+        """Ctrl-D."""
+        os.write(self._ours, b"\x04")
+
+    def close(self) -> None:
+        """The window is closed."""
+        os.close(self._ours)
 
     def end(self, seconds: float = 15) -> int:
         """Read to the end; the exit status."""

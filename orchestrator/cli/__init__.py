@@ -1,6 +1,7 @@
 """The command line. `main` maps how a command ends to exit statuses; one module per group of verbs.
 
-main       the command itself: verbs by name, imported when chosen
+main       the command itself;  starting: signals before it has begun
+command    verbs by name, imported when chosen, and how each ends
 leaving    exit statuses;  logs: the log file
 options    what `run` and `resume` share;  run: the two verbs;  playing: one turn from here to its exit status
 printers   text, json and stream-json;  narration: events as lines (pure);  output: bytes to standard output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import select
 import sys
@@ -11,6 +13,9 @@ from typing import Any, TextIO
 import attrs
 import msgspec
 import trio
+
+LAST_SECONDS = 0.5
+"""How long a reader that does not read is waited for once the person wants to stop."""
 
 
 @attrs.define(eq=False)
@@ -22,7 +27,11 @@ class Output:
     stream: TextIO | None = attrs.field(factory=lambda: sys.stdout)
     """Standard output, or standard error. None: the command was started with it closed."""
     closed: bool = attrs.field(init=False)
+    given_up: bool = attrs.field(init=False, default=False)
+    """Nobody read what was left when the person wanted to stop: it was not written."""
     _descriptor: int = attrs.field(init=False, default=-1)
+    _hurried: bool = attrs.field(init=False, default=False)
+    _writing: set[trio.CancelScope] = attrs.field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         try:
@@ -40,16 +49,33 @@ class Output:
         await self.write(b"".join(msgspec.json.encode(value) + b"\n" for value in values))
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`, or nothing once the reader has gone."""
+        """Write all of `data`, or nothing once the reader has gone; what a stop gives up stays unwritten."""
         if self.closed or not data:
             return
+        scope = trio.CancelScope(deadline=self._last_moment(), shield=True)  # no half lines
+        self._writing.add(scope)
         try:
-            await trio.to_thread.run_sync(_write_all, self._descriptor, data)
+            with scope:  # a thread that nobody reads from is left behind: it ends with the process
+                await trio.to_thread.run_sync(_write_all, self._descriptor, data, abandon_on_cancel=True)
+            if scope.cancelled_caught:
+                self.closed = self.given_up = True
         except OSError as error:
             self.closed = True
             if not isinstance(error, BrokenPipeError) and self.stream is not sys.stderr:
-                print(f"Standard output cannot be written ({error.strerror}).", file=sys.stderr)
+                with contextlib.suppress(OSError, ValueError):  # the same closed terminal, perhaps
+                    print(f"Standard output cannot be written ({error.strerror}).", file=sys.stderr)
             self.on_closed()
+        finally:
+            self._writing.discard(scope)
+
+    def hurry(self) -> None:
+        """The person wants to stop: from now on a reader that does not read is not waited for."""
+        self._hurried = True
+        for scope in self._writing:
+            scope.deadline = min(scope.deadline, self._last_moment())
+
+    def _last_moment(self) -> float:
+        return trio.current_time() + LAST_SECONDS if self._hurried else math.inf
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

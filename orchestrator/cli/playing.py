@@ -63,7 +63,7 @@ async def play(job: Job) -> None:
 
 
 async def played(job: Job) -> TurnOutcome | None:
-    """Do the job and show it; None where the person stopped it before it had begun."""
+    """Do the job and show it; None where the person stopped it before it had begun, or its last words."""
     with single_failures():
         return await _under_signals(job)
 
@@ -80,10 +80,11 @@ async def _under_signals(job: Job) -> TurnOutcome | None:
         received = screen.enter_context(trio.open_signal_receiver(*watched_signals()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stopper.watch, received)
+            nursery.start_soon(stopper.when_asked, printer.hurry)
             with stopper.opening:
                 outcome = await _in_session(job, printer, surface, stopper)
             nursery.cancel_scope.cancel()
-    return outcome
+    return None if printer.gave_up() else outcome
 
 
 @contextlib.contextmanager

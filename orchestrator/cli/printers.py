@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import attrs
@@ -52,6 +52,14 @@ class Printer(Protocol):
         """`asking`, so that it has the screen to itself while it asks."""
         ...
 
+    def hurry(self) -> None:
+        """The person wants to stop: a reader that does not read is not waited for any more."""
+        ...
+
+    def gave_up(self) -> bool:
+        """Whether something stayed unwritten for that."""
+        ...
+
 
 @contextmanager
 def open_printer(output_format: str, output: Output, *, announces: bool = True) -> Iterator[Printer]:
@@ -67,7 +75,8 @@ def open_printer(output_format: str, output: Output, *, announces: bool = True) 
     elif output_format == "stream-json":
         yield StreamPrinter(output)
     elif not output.closed and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        with _live(Console(), announces) as printer:
+        # forced: it is one, and shall fail when it is closed, not draw less
+        with _live(Console(force_terminal=True), announces, output.on_closed) as printer:
             yield printer
     else:
         together = output_format == "story" or (not output.closed and sys.stdout.isatty())
@@ -84,6 +93,16 @@ class _Still:
 
     def surface(self, asking: Surface) -> Surface:
         return asking
+
+    def hurry(self) -> None:
+        for output in self._outputs():
+            output.hurry()
+
+    def gave_up(self) -> bool:
+        return any(output.given_up for output in self._outputs())
+
+    def _outputs(self) -> tuple[Output, ...]:
+        return ()
 
 
 class QuietPrinter(_Still):
@@ -108,6 +127,9 @@ class JsonPrinter(_Still):
     async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         await self.output.objects([to_wire(outcome.event)])
 
+    def _outputs(self) -> tuple[Output, ...]:
+        return (self.output,)
+
 
 @attrs.define(eq=False)
 class StreamPrinter(_Still):
@@ -120,6 +142,9 @@ class StreamPrinter(_Still):
 
     async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         await trio.lowlevel.checkpoint()
+
+    def _outputs(self) -> tuple[Output, ...]:
+        return (self.output,)
 
 
 @attrs.define(eq=False)
@@ -141,6 +166,9 @@ class PlainPrinter(_Still):
         await self.progress.lines(["", *card_lines(rows, self.width), ""])
         await self.output.lines([visible(outcome.text)] if outcome.text else [])
 
+    def _outputs(self) -> tuple[Output, ...]:
+        return (self.output, self.progress)
+
 
 def card_lines(rows: Sequence[Row], width: int | None) -> list[str]:
     """The card as plain lines, values below each other."""
@@ -153,8 +181,8 @@ def card_lines(rows: Sequence[Row], width: int | None) -> list[str]:
 
 
 @contextmanager
-def _live(console: Console, announces: bool) -> Iterator[LivePrinter]:
-    printer = LivePrinter(console, Narrator(announces=announces))
+def _live(console: Console, announces: bool, on_closed: Callable[[], None]) -> Iterator[LivePrinter]:
+    printer = LivePrinter(console, Narrator(announces=announces), on_closed)
     try:
         yield printer
     finally:
@@ -168,6 +196,9 @@ class LivePrinter:
 
     console: Console
     _narrator: Narrator = attrs.field(factory=Narrator)
+    on_closed: Callable[[], None] = lambda: None
+    """Called once when the terminal has gone; nothing is drawn from then on."""
+    _gone: bool = False
     _live: Live | None = None
     _paused: int = 0
     _held: list[Text] = attrs.field(factory=list)
@@ -191,6 +222,13 @@ class LivePrinter:
     async def finish(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
         self.pause()
         self._let_go()
+        with self._drawing():
+            self._draw_end(outcome, rows)
+        await trio.lowlevel.checkpoint()
+
+    def _draw_end(self, outcome: TurnOutcome, rows: Sequence[Row]) -> None:
+        if self._gone:
+            return
         if outcome.text:
             self.console.print(Text(f"\n{visible(outcome.text)}\n"))
         grid = Table.grid(padding=(0, 2))
@@ -202,17 +240,23 @@ class LivePrinter:
         for name, value in rows:
             if name == GO_ON:  # outside the frame and on one line, to be copied
                 self.console.print(Text.assemble((f"  {name}  ", "dim"), value), soft_wrap=True)
-        await trio.lowlevel.checkpoint()
 
     def surface(self, asking: Surface) -> Surface:
         return _Alone(asking, self.pause, self.go_on)
 
+    def hurry(self) -> None:
+        """A terminal is read: what is drawn is never waited for."""
+
+    def gave_up(self) -> bool:
+        return False
+
     def pause(self) -> None:
         """Take the tree off the screen."""
         self._paused += 1
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        live, self._live = self._live, None
+        if live is not None:
+            with self._drawing():
+                live.stop()
 
     def go_on(self) -> None:
         self._paused -= 1
@@ -220,18 +264,35 @@ class LivePrinter:
             self._let_go()
 
     def _let_go(self) -> None:
-        for row in self._held:
-            self.console.print(row, soft_wrap=True)
-        self._held.clear()
+        held, self._held = self._held, []
+        if not self._gone:
+            with self._drawing():
+                for row in held:
+                    self.console.print(row, soft_wrap=True)
 
     def _refresh(self) -> None:
         running = [now for now in self._narrator.agents.values() if now.status is None]
-        if self._paused or not running:
+        if self._gone or self._paused or not running:
             return
-        if self._live is None:
-            self._live = Live(console=self.console, auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(agent_tree(self._narrator.agents.values(), time.time()), refresh=True)
+        with self._drawing():
+            if self._live is None:
+                self._live = Live(console=self.console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(agent_tree(self._narrator.agents.values(), time.time()), refresh=True)
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Whatever is drawn: a terminal that was closed fails it (EIO), and that is no fault of the turn's."""
+        try:
+            yield
+        except OSError:
+            live, self._live = self._live, None
+            if live is not None:
+                with suppress(OSError):
+                    live.stop()  # gives the standard streams back
+            if not self._gone:
+                self._gone = True
+                self.on_closed()
 
 
 @attrs.frozen

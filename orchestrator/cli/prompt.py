@@ -55,9 +55,21 @@ class TerminalSurface:
     """Where requests are drawn; on the terminal that is read."""
     descriptor: int
     """What answers are read from: a terminal, or any other stream of lines."""
+    ended: bool = False
+    """The input has ended, or the terminal is gone: nobody is there for any later request either."""
 
     async def show(self, request: PermissionRequest, queue: tuple[PermissionRequest, ...]) -> Answer:
-        """Draw `request` and read until a line is an answer; the end of the input is `no-approver`."""
+        """Draw `request` and read until a line is an answer; from the end of the input on, `no-approver`."""
+        if self.ended:
+            await trio.lowlevel.checkpoint()
+            return Answer(decision=Decision.NO_APPROVER, source=SOURCE)
+        try:
+            return await self._answered(request, queue)
+        except OSError:  # EIO: the terminal was closed
+            self.ended = True
+            return Answer(decision=Decision.NO_APPROVER, source=SOURCE)
+
+    async def _answered(self, request: PermissionRequest, queue: tuple[PermissionRequest, ...]) -> Answer:
         draw(self.console, request, queue)
         # What was typed before the question was on screen does not answer it.
         _drop_typed(self.descriptor)
@@ -67,6 +79,7 @@ class TerminalSurface:
                 self._ask(_choices(request))
                 line = await lines.next()
                 if line is None:
+                    self.ended = True
                     self.console.print(Text("no answer: the input has ended"))
                     return Answer(decision=Decision.NO_APPROVER, source=SOURCE)
                 answer = read_answer(line, request)
@@ -74,7 +87,8 @@ class TerminalSurface:
                     return await self._with_reason(answer, lines)
                 self.console.print(Text(answer.why, style="yellow"))
         except trio.Cancelled:
-            self.console.print(Text(f"\n{request.id}: no longer asked", style="dim"))
+            with contextlib.suppress(OSError):
+                self.console.print(Text(f"\n{request.id}: no longer asked", style="dim"))
             raise
 
     async def _with_reason(self, answer: Answer, lines: _Lines) -> Answer:
@@ -85,6 +99,7 @@ class TerminalSurface:
         line: str | None = ""
         with trio.move_on_after(WHY_SECONDS):
             line = await lines.next()
+            self.ended = line is None
         return msgspec.structs.replace(answer, feedback=(line or "").strip() or None)
 
     def _ask(self, text: str) -> None:

@@ -21,6 +21,7 @@ from orchestrator.cli.logs import open_log
 from orchestrator.cli.lookup import existing_store, find, newest_session, same_folder, session_row, store_path
 from orchestrator.cli.options import environment, flags_of, session_options, workspace_of
 from orchestrator.cli.playing import Job, play, warn
+from orchestrator.cli.starting import leave_on_signals
 from orchestrator.config import LoadedSettings, load_settings
 from orchestrator.planning import open_effects_of, plan_stored, plan_stored_task, refuse_a_held_one
 from orchestrator.resume import ResumePlan, describe
@@ -64,6 +65,8 @@ def run(prompt: str | None, session_id: str | None, go_on: bool, resumed: str | 
             raise click.UsageError("--session-id names a new session, --continue goes on with a stored one.")
         _start(_continue, given, flags, text)
         return
+    if not text.strip():  # said before anything is opened: nothing is stored of a session without a prompt
+        raise failure(ErrorCode.INVALID_ARGUMENT, "The prompt is empty. Say what is to be done.")
     _start(_run, given, flags, text, session_id)
 
 
@@ -85,6 +88,7 @@ def resume(name: str, prompt: str | None, dry_run: bool, failed: bool, **given: 
 
 def _start(work: Callable[..., Awaitable[None]], *arguments: Any, **options: Any) -> None:
     make_unreadable()  # before the first tool runs: no child may read a key out of this process
+    leave_on_signals()  # until the turn watches them itself, nothing has begun that would need an end
     trio.run(functools.partial(work, *arguments, **options))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import attrs
 import trio
@@ -47,6 +47,11 @@ class Stopper:
             if self.asked.is_set():
                 end_at_once()
             self.ask()
+
+    async def when_asked(self, act: Callable[[], None]) -> None:
+        """Act once the person wants it to stop."""
+        await self.asked.wait()
+        act()
 
     async def stop_when_asked(self, session: Session) -> None:
         """End the open turn, and one that is just about to open."""

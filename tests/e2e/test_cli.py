@@ -423,6 +423,14 @@ def test_an_empty_prompt_is_refused(here: Place) -> None:
     assert "prompt is empty" in last_line(done.stderr)
 
 
+@pytest.mark.parametrize("prompt", ["", " \n"])
+def test_an_empty_prompt_stores_no_session(here: Place, prompt: str) -> None:
+    done = here.run({"main": [say("Read.")]}, prompt=prompt)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "prompt is empty" in last_line(done.stderr)
+    assert not (here.home / "data/store.sqlite3").exists()
+
+
 def test_the_spellings_of_claude_code_are_accepted(here: Place) -> None:
     model = script(
         here.home, {"main": [calls(call("Write", path="b.txt", content="x")), say("One."), say("Two.")]}

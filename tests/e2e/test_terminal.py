@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import Terminal, environment, script
+from tests.command import Terminal, environment, objects, orc, script
 from tests.harness import call, calls, say
 
 AGENTS = {
@@ -111,3 +111,46 @@ def test_ctrl_c_on_the_terminal_takes_the_question_away_and_gives_the_cursor_bac
     assert terminal.end() == 130
     assert "no longer asked" in terminal.shown
     assert "stopped in" in terminal.shown
+
+
+def test_after_ctrl_d_nobody_is_there_for_any_waiting_or_later_request(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "home").mkdir()
+    fixers = [call("Task", subagent_type="fixer", prompt="p", description=f"part {n}") for n in range(3)]
+    write = calls(call("Write", path="b.txt", content="x"))
+    agents = {
+        "main": [calls(*fixers), calls(call("TaskWait")), say("So.")],
+        "fixer": [write, write, say("No.")],
+    }
+    options = ("-C", tmp_path / "repo", "--model", script(tmp_path / "home", agents))
+    terminal = Terminal(
+        "run", "Go", *options, "--permission-timeout", "60", env=environment(tmp_path / "home", NO_COLOR="1")
+    )
+    terminal.until("n deny, or")
+    terminal.end_of_input()
+    assert terminal.end() == 0
+    assert terminal.shown.count("n deny, or") == 1
+    assert terminal.shown.count("Write denied: nobody to ask") == 6
+    assert "nobody answered in time" not in terminal.shown
+
+
+@pytest.mark.parametrize("hangs_up", [True, False], ids=["hang-up", "no signal"])
+@pytest.mark.parametrize(
+    ("prompts", "kind"), [("terminal", "xterm"), ("inbox", "xterm"), ("terminal", "dumb")]
+)
+def test_closing_the_terminal_stops_the_turn(tmp_path: Path, prompts: str, kind: str, hangs_up: bool) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "home").mkdir()
+    env = environment(tmp_path / "home", TERM=kind)
+    write = call("Write", path="b.txt", content="x")
+    agents = {
+        "main": [calls(call("Task", subagent_type="fixer", prompt="p", description="d"), write), say("So.")],
+        "fixer": [calls(call("Bash", command="sleep 50")), say("Slept.")],
+    }
+    options = ("-C", tmp_path / "repo", "--model", script(tmp_path / "home", agents), "--allow", "Bash")
+    terminal = Terminal("run", "Go", *options, "--permission-prompts", prompts, env=env, controls=hangs_up)
+    terminal.until("n deny, or" if prompts == "terminal" else "waits for you")
+    terminal.close()
+    assert terminal.process.wait(timeout=10) == 130
+    assert [row["status"] for row in objects(orc("sessions", "--json", env=env).stdout)] == ["stopped"]
+    assert not (tmp_path / "home/data/log/orchestrator.log").exists()  # nothing unforeseen

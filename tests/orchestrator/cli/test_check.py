@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from orchestrator.cli.main import _ended
+from orchestrator.cli.command import ended
 from tests.command import Done, environment, last_line, objects, orc, script
 from tests.harness import say
 
@@ -24,7 +24,7 @@ class Place:
 
     def check(self, *arguments: str, model: str | None = None) -> Done:
         given = ["check", "-C", str(self.repo), "--model", model or self.model, *arguments]
-        status, line = _ended(given)
+        status, line = ended(given)
         told = self.screen.readouterr()
         return Done(given, int(status), told.out, told.err + line)
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from agents.errors import ErrorCode, ToolError
 from agents.events import KNOWN_TYPES
+from orchestrator.cli.command import VERBS
 from orchestrator.cli.leaving import Leave, Status, error_line, status_of, status_of_turn
 from orchestrator.cli.listing import table
 from orchestrator.cli.logs import current_log, open_log
-from orchestrator.cli.main import VERBS
 from orchestrator.cli.options import flags_of, split_rules
 from orchestrator.cli.run import resume, run
 from orchestrator.cli.schema import event_schema, result_schema
