@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 import trio.testing
+from hypothesis import settings
+
+settings.register_profile("suite", max_examples=50)
+settings.load_profile("suite")  # the whole suite has to stay within minutes; a test may ask for more
 
 
 @pytest.fixture(scope="session")
