@@ -87,6 +87,8 @@ def _leaf_problem(node: Node, above: list[Node], source: bytes, position: int) -
 
 def _text_problem(kind: str, text: str) -> str | None:
     """What a leaf that bash would expand must not contain."""
+    if kind == "word" and text.isascii() and text.isalnum():
+        return None  # every doubt below is about a sign; most words have none
     if kind == "word" and (_BREAKS.search(text) or _EXPANDS.search(text)):
         return "a word of it was not understood"
     if kind == "file_descriptor" and not text.isdecimal():
