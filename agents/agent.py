@@ -9,7 +9,7 @@ import attrs
 
 from agents.emitter import Emitter
 from agents.errors import ToolError
-from agents.events import AgentRef, AnyPayload, MessageAppended
+from agents.events import AgentRef, AgentStarted, AnyPayload, MessageAppended
 from agents.gate import Gate
 from agents.journal import Journal
 from agents.locks import PathLocks
@@ -112,6 +112,16 @@ class Agent:
         default=attrs.Factory(lambda self: ActiveTools(tuple(self.tools)), takes_self=True)
     )
     """The tools that its requests carry: all of them, unless some are deferred."""
+
+    async def announce(self) -> None:
+        """Store that it has started, with what."""
+        started = AgentStarted(
+            name=self.spec.name,
+            model=self.model.name,
+            tools=tuple(self.tools),
+            provider=self.model.provider,
+        )
+        await self.emitter.emit(started, self.span)
 
     def outcome(self, ending: Ending, text: str, error: ToolError | None = None) -> AgentOutcome:
         """What the run has to show for itself now."""

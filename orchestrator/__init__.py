@@ -11,6 +11,7 @@ remains      what it left open in the traces (pure);  reopening: those spans, pu
 sending      which spans have reached their targets, across processes;  trace_view, trace_export: for people
 feed         stored first, then exported and shown;  approvals: the queue of permission requests
 inbox        answers and orders of other processes;  preflight: what could still ask, before a run (pure)
+premises     what settings stand for: workspace, definitions, main agent
 settings     one frozen value, read once;  store/: durability;  cli/: people
 """
 

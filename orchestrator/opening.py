@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import re
 import sys
 import uuid
@@ -16,13 +15,11 @@ from typing import Any
 import attrs
 import trio
 
-from agents.definitions import Definitions, load_definitions
+from agents.definitions import Definitions
 from agents.errors import ErrorCode, failure
-from agents.guidance import MAIN_AGENT
 from agents.models.base import Model
 from agents.models.catalog import Models, open_models
 from agents.outcome import Ending
-from agents.rules.guarded import DenyList
 from agents.rules.permission_rules import Rule, misnamed
 from agents.shielding import shielded
 from agents.spec import AgentSpec, OperatingMode
@@ -30,7 +27,6 @@ from agents.tools.base import Tool
 from agents.tools.custom import tool_from_function
 from agents.tools.processes import login_path_entries
 from agents.tools.registry import native_tools
-from agents.workspace import Workspace
 from orchestrator.approvals import Approvals, Grants, Surface
 from orchestrator.assembly import TASK_FAMILY, Assembly, Modes
 from orchestrator.crew import Crew
@@ -38,6 +34,7 @@ from orchestrator.desk import Desk
 from orchestrator.feed import Feed
 from orchestrator.inbox import Inbox
 from orchestrator.interruption import close_interrupted
+from orchestrator.premises import find_definitions, main_agent, require_directories, workspace_for
 from orchestrator.reconcile import reconcile
 from orchestrator.sending import Sending
 from orchestrator.session import Session, wider_definitions
@@ -98,7 +95,7 @@ async def open_settings(
         row = await _stored(store, resume)
         settings = settings if row is None else _as_stored(settings, row)
         identity = row.session_id if row is not None else await _new_id(store, session_id)
-        _check(settings)
+        require_directories(settings)
         models = await stack.enter_async_context(
             open_models(
                 settings.environment,
@@ -123,7 +120,7 @@ async def open_settings(
         await sweep(
             store,
             identity,
-            workspace_of=lambda other: _workspace(
+            workspace_of=lambda other: workspace_for(
                 attrs.evolve(settings, workspace=Path(other.workspace), add_dirs=()), other.session_id
             ),
             telemetry=telemetry,
@@ -164,7 +161,7 @@ class _Grounds:
 
 async def _assemble(grounds: _Grounds, identity: str, target: str | None, row: SessionRow | None) -> Session:
     settings, extras, store = grounds.settings, grounds.extras, grounds.store
-    workspace = _workspace(settings, identity)
+    workspace = workspace_for(settings, identity)
     untold = Untold()
     if row is not None:
         untold = Untold(await reconcile(store, identity, workspace))
@@ -287,27 +284,6 @@ def _as_stored(settings: Settings, row: SessionRow) -> Settings:
     )
 
 
-def _check(settings: Settings) -> None:
-    try:
-        str(settings.workspace).encode("utf-8")
-    except UnicodeEncodeError:
-        raise failure(
-            ErrorCode.INVALID_ARGUMENT,
-            f"The path of the workspace {os.fsencode(settings.workspace)!r} is not UTF-8, so it could not be "
-            "stored for a resume. Rename the directory, or work through a link with another name.",
-        ) from None
-    if not settings.workspace.is_dir():
-        raise failure(
-            ErrorCode.INVALID_ARGUMENT,
-            f"The workspace {settings.workspace} is not a directory. Name an existing one with -C.",
-        )
-    for added in settings.add_dirs:
-        if not added.is_dir():
-            raise failure(
-                ErrorCode.INVALID_ARGUMENT, f"--add-dir {added} is not a directory. Name an existing one."
-            )
-
-
 def _tools(extras: Extras) -> dict[str, Tool]:
     tools = native_tools()
     for own in extras.tools:
@@ -321,13 +297,7 @@ def _tools(extras: Extras) -> dict[str, Tool]:
 
 
 def _definitions(settings: Settings, extras: Extras, known_tools: Sequence[str]) -> Definitions:
-    found = load_definitions(
-        home=settings.home,
-        workspace=settings.workspace,
-        model_aliases=settings.model_aliases,
-        known_tools=known_tools,
-        nesting=settings.max_depth > 1,
-    )
+    found = find_definitions(settings, known_tools)
     own = {spec.name: spec for spec in extras.definitions}
     return attrs.evolve(found, specs={**own, **{k: v for k, v in found.specs.items() if k not in own}})
 
@@ -335,26 +305,11 @@ def _definitions(settings: Settings, extras: Extras, known_tools: Sequence[str])
 def _main_spec(
     settings: Settings, definitions: Definitions, tools: dict[str, Tool], extras: Extras
 ) -> AgentSpec:
-    if settings.agent != MAIN_AGENT.name and settings.agent not in definitions.specs:
-        names = ", ".join([MAIN_AGENT.name, *definitions.specs])
-        raise failure(ErrorCode.AGENT_UNKNOWN, f"There is no agent {settings.agent!r}. Use one of: {names}.")
-    spec = MAIN_AGENT if settings.agent == MAIN_AGENT.name else definitions.specs[settings.agent]
+    spec = main_agent(settings, definitions.specs)
     native = set(native_tools())
     own = tuple(name for name in tools if name not in native)
     family = TASK_FAMILY if settings.mode is OperatingMode.AGENT else ()
     return attrs.evolve(spec, tools=tuple(dict.fromkeys((*spec.tools, *own, *family))))
-
-
-def _workspace(settings: Settings, identity: str) -> Workspace:
-    return Workspace(
-        settings.workspace,
-        scratch=settings.data_dir / "scratch" / identity,
-        data_dir=settings.data_dir,
-        added=settings.add_dirs,
-        home=settings.home,
-        config_dirs=(settings.home / ".orchestrator",),
-        deny=DenyList(extra=settings.denied_names, lifted=settings.lifted_names),
-    )
 
 
 def _inbound(settings: Settings) -> SpanRef | None:

@@ -16,7 +16,6 @@ from agents.agent import Agent, Transcript
 from agents.errors import ErrorCode, ToolError
 from agents.events import (
     AgentFinished,
-    AgentStarted,
     RecoveryReleased,
     RunSettled,
     TaskFinished,
@@ -206,13 +205,7 @@ class _Supervised:
 
     async def _begin(self, delegates: Delegates) -> None:
         supervisor, run = self.supervisor, self.run
-        started = AgentStarted(
-            name=self.order.spec.name,
-            model=self.order.model.name,
-            tools=tuple(self.agent.tools),
-            provider=self.order.model.provider,
-        )
-        await self.agent.emitter.emit(started, self.span)
+        await self.agent.announce()
         first: list[Run] = []
         if "Task" in self.agent.tools:
             self.agent.delegator = delegates

@@ -24,9 +24,7 @@ TRANSITIONS: dict[tuple[str, str], str] = {
 """(state, what happened) → state. A settled run has no way out: a missing key is an illegal step."""
 
 RESUMABLE_BY_MODEL: frozenset[str] = frozenset({"completed", "failed", "truncated", "interrupted"})
-RESUMABLE_BY_PERSON: frozenset[str] = STATUSES
-UNFINISHED: frozenset[str] = STATUSES - {"completed"}
-"""What a person may continue without a new prompt."""
+"""Those who were stopped or aborted only a person continues."""
 
 MAX_DELEGATES = 10
 """Delegates running at once per session, by default."""

@@ -15,7 +15,6 @@ from agents.errors import ErrorCode, ToolError
 from agents.events import (
     AgentFinished,
     AgentRef,
-    AgentStarted,
     Event,
     RecoveryReleased,
     ResumedTrace,
@@ -158,6 +157,17 @@ class Turn:
         with shielded("The start of a turn"):  # a stored turn is always settled, too
             await self.emitter.emit(started, self.span)
 
+    async def launch(self, order: Order) -> Run:
+        """Start a chain's next run directly below the root, at the depth that the chain has."""
+        return await self.supervisor.launch(
+            order,
+            parent_owner=self.turn_id,
+            depth=1 if order.continues is None else order.continues.depth,
+            turn_id=self.turn_id,
+            parent=self.span.ref,
+            nursery=self.nursery,
+        )
+
     def stop(self) -> None:
         """End the turn: its agent is `stopped`, its delegates `aborted`."""
         self.scope.cancel(reason="stopped by the person")
@@ -284,30 +294,13 @@ class MainTurn(Turn):
         return await self._settle(outcome)
 
     async def _drive(self) -> AgentOutcome:
-        started = AgentStarted(
-            name=self.spec.name,
-            model=self.model.name,
-            tools=tuple(self.agent.tools),
-            provider=self.model.provider,
-        )
-        await self.agent.emitter.emit(started, self.agent.span)
-        first = [await self._continue(order) for order in self.orders]
+        await self.agent.announce()
+        first = [await self.launch(order) for order in self.orders]
         untold = self.supervisor.untold
         delegated = {run.run_id for run in self.supervisor.crew.all}
         owners = {effect.owner for effect in untold.all} - delegated  # the turns of this conversation
         await begin(self.transcript, self.delegates, untold, owners, self.prompt, first)
         return await drive(self.agent, self.transcript, self.delegates)
-
-    async def _continue(self, order: Order) -> Run:
-        before = order.continues
-        return await self.supervisor.launch(
-            order,
-            parent_owner=self.turn_id,
-            depth=1 if before is None else before.depth,
-            turn_id=self.turn_id,
-            parent=self.span.ref,
-            nursery=self.nursery,
-        )
 
     def _outcome(self, ending: Ending) -> AgentOutcome:
         return self.agent.outcome(ending, self.transcript.last_text)
@@ -364,7 +357,7 @@ class TaskTurn(Turn):
         """Run the delegate to its settlement; the turn takes its status."""
         try:
             with self.scope:
-                self.run = await self._launch()
+                self.run = await self.launch(self.order)
                 await self.run.settled.wait()
             if self.scope.cancelled_caught:
                 with shielded("The settlement of a turn"):
@@ -375,18 +368,6 @@ class TaskTurn(Turn):
                 await self._settle(stopped=False)
             raise
         return await self._settle(stopped=self.scope.cancelled_caught)
-
-    async def _launch(self) -> Run:
-        before = self.order.continues
-        depth = 1 if before is None else before.depth
-        return await self.supervisor.launch(
-            self.order,
-            parent_owner=self.turn_id,
-            depth=depth,
-            turn_id=self.turn_id,
-            parent=self.span.ref,
-            nursery=self.nursery,
-        )
 
     async def _settle(self, *, stopped: bool) -> TurnOutcome:
         with shielded("The settlement of a turn"):

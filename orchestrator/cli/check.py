@@ -10,16 +10,14 @@ import click
 import trio
 from rich.cells import cell_len
 
-from agents.definitions import Definitions, load_definitions
-from agents.errors import ErrorCode, Failure, failure
-from agents.guidance import MAIN_AGENT
+from agents.definitions import Definitions
+from agents.errors import Failure
 from agents.models.catalog import open_models
 from agents.rules.permission_rules import Rule, misnamed
 from agents.rules.permissions import effective_mode
 from agents.rules.preview import one_line, visible
 from agents.spec import AgentSpec, OperatingMode
 from agents.tools.registry import native_tools
-from agents.workspace import Workspace
 from orchestrator.assembly import PLAN_TOOLS, TASK_FAMILY
 from orchestrator.cli.leaving import Leave, Status
 from orchestrator.cli.listing import at_home, say, say_json, table
@@ -27,6 +25,7 @@ from orchestrator.cli.options import environment, flags_of, session_options, wor
 from orchestrator.cli.wrapping import all_wrapped, terminal_width, wrapped
 from orchestrator.config import LoadedSettings, load_settings
 from orchestrator.preflight import AgentFacts, Finding, preflight
+from orchestrator.premises import find_definitions, main_agent, require_directories, workspace_for
 from orchestrator.session import wider_definitions
 from orchestrator.settings import Settings
 
@@ -79,20 +78,10 @@ def check(unattended: bool, as_json: bool, **given: Any) -> None:
 async def examine(loaded: LoadedSettings) -> Report:
     """Read definitions and rules, resolve models, and put the representative calls to the decision."""
     settings = loaded.settings
-    if not settings.workspace.is_dir():
-        raise failure(
-            ErrorCode.INVALID_ARGUMENT,
-            f"The workspace {settings.workspace} is not a directory. Name an existing one with -C.",
-        )
-    found = load_definitions(
-        home=settings.home,
-        workspace=settings.workspace,
-        model_aliases=settings.model_aliases,
-        known_tools=tuple(native_tools()),
-        nesting=settings.max_depth > 1,
-    )
+    require_directories(settings)
+    found = find_definitions(settings, tuple(native_tools()))
     specs = _chosen(settings, found)
-    workspace = _workspace(settings)
+    workspace = workspace_for(settings, "any-session")
     agents = tuple(_agent(spec, settings, main=index == 0) for index, spec in enumerate(specs))
     findings = preflight(
         agents,
@@ -121,10 +110,7 @@ async def examine(loaded: LoadedSettings) -> Report:
 
 def _chosen(settings: Settings, found: Definitions) -> Sequence[AgentSpec]:
     """The main agent first, then the delegates there are."""
-    if settings.agent != MAIN_AGENT.name and settings.agent not in found.specs:
-        known = ", ".join([MAIN_AGENT.name, *found.specs])
-        raise failure(ErrorCode.AGENT_UNKNOWN, f"There is no agent {settings.agent!r}. Use one of: {known}.")
-    main = MAIN_AGENT if settings.agent == MAIN_AGENT.name else found.specs[settings.agent]
+    main = main_agent(settings, found.specs)
     delegates = found.specs.values() if settings.mode is OperatingMode.AGENT else ()
     return (main, *(spec for spec in delegates if spec is not main))
 
@@ -137,17 +123,6 @@ def _agent(spec: AgentSpec, settings: Settings, *, main: bool) -> AgentFacts:
         tools = [*tools, *TASK_FAMILY]
     mode = effective_mode(settings.permission_mode, spec.permission_mode)
     return AgentFacts(spec.name, tuple(tools), mode, spec.permission_mode)
-
-
-def _workspace(settings: Settings) -> Workspace:
-    return Workspace(
-        settings.workspace,
-        scratch=settings.data_dir / "scratch" / "any-session",
-        data_dir=settings.data_dir,
-        added=settings.add_dirs,
-        home=settings.home,
-        config_dirs=(settings.home / ".orchestrator",),
-    )
 
 
 def _without_tools(agents: Iterable[AgentFacts]) -> list[Trouble]:

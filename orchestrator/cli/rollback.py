@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 
+import attrs
 import click
 import trio
 
 from agents.errors import ErrorCode, Failure
-from agents.workspace import Workspace
 from orchestrator.cli.approvals import refuse
 from orchestrator.cli.listing import say
-from orchestrator.cli.lookup import existing_store, find, session_row, store_path
+from orchestrator.cli.lookup import existing_store, find, session_row
+from orchestrator.cli.options import environment
+from orchestrator.config import load_settings
+from orchestrator.premises import workspace_for
 from orchestrator.rollback import RolledBack, Scope, roll_back, scope_of_call, scope_of_found, stored_reviews
+from orchestrator.settings import Settings
 from orchestrator.store.base import Store
 
 CALL_PREFIXES = ("call-", "rollback-")
@@ -32,17 +34,19 @@ def rollback(name: str, dry_run: bool, store: str | None) -> None:
     an id of its own, with which it can be rolled back.
     """
 
-    async def work(path: Path) -> None:
-        async with existing_store(path) as opened:
+    settings = load_settings({"store": store}, environment(), None).settings
+
+    async def work() -> None:
+        async with existing_store(settings.store_path) as opened:
             scope = await _scope(opened, name)
             if dry_run:
                 reviews = await stored_reviews(opened, scope)
                 say(f"{review.change:<9} {review.path}  {review.call_id}" for review in reviews)
             else:
-                say(_told(await _undone(opened, scope)))
+                say(_told(await _undone(opened, scope, settings)))
 
     try:
-        trio.run(work, store_path({"store": store}))
+        trio.run(work)
     except Failure as refused:
         refuse(refused.error)
 
@@ -54,18 +58,12 @@ async def _scope(store: Store, name: str) -> Scope:
     return await scope_of_found(store, await find(store, name, ErrorCode.NOT_FOUND, Path.cwd()))
 
 
-async def _undone(store: Store, scope: Scope) -> RolledBack:
+async def _undone(store: Store, scope: Scope, settings: Settings) -> RolledBack:
     """Hold the session, so that nobody works on it meanwhile, and undo."""
     row = await session_row(store, scope.session_id)
-    scratch = Path(tempfile.mkdtemp(prefix="orchestrator-rollback-"))
-    try:
-        async with store.lease(scope.session_id, patience=0):
-            workspace = Workspace(
-                Path(row.workspace), scratch=scratch, data_dir=Path(store.location).parent, home=Path.home()
-            )
-            return await roll_back(store, scope, workspace=workspace)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    there = attrs.evolve(settings, workspace=Path(row.workspace))
+    async with store.lease(scope.session_id, patience=0):
+        return await roll_back(store, scope, workspace=workspace_for(there, scope.session_id))
 
 
 def _told(done: RolledBack) -> list[str]:

@@ -12,7 +12,7 @@ import click
 import msgspec
 import trio
 
-from agents.definitions import Definitions, load_definitions
+from agents.definitions import Definitions
 from agents.errors import ErrorCode
 from agents.events import Event, timestamp, to_wire
 from agents.rules.preview import visible
@@ -26,6 +26,7 @@ from orchestrator.cli.transcript import Transcript
 from orchestrator.cli.words import elapsed, seconds
 from orchestrator.cli.wrapping import all_wrapped, terminal_width
 from orchestrator.config import load_settings
+from orchestrator.premises import find_definitions
 from orchestrator.store.base import Found, SessionRow, Store, TaskRow
 
 
@@ -130,13 +131,7 @@ def _plain(row: Any) -> dict[str, Any]:
 def agents(workspace: str | None, as_json: bool) -> None:
     """List the agent definitions: where each comes from, its tools, its model, and what is wrong with any."""
     settings = load_settings({}, environment(), workspace_of(workspace)).settings
-    found = load_definitions(
-        home=settings.home,
-        workspace=settings.workspace,
-        model_aliases=settings.model_aliases,
-        known_tools=tuple(native_tools()),
-        nesting=settings.max_depth > 1,
-    )
+    found = find_definitions(settings, tuple(native_tools()))
     if as_json:
         say_json(_definition_facts(found))
         return

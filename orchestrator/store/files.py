@@ -37,6 +37,15 @@ def write_failed(location: str, why: str, saved: str | None = None) -> ToolError
     )
 
 
+def not_writable(path: Path, error: Exception) -> Failure:
+    """The store's file cannot be opened for writing."""
+    return failure(
+        ErrorCode.STORE_WRITE_FAILED,
+        f"The store {path} cannot be opened for writing ({error}); choose another place with --store PATH.",
+        details={"path": str(path), "reason": str(error)},
+    )
+
+
 def prepare_file(path: Path) -> Path:
     """Make the file (0600) and its folders (0700) where missing; return the path that every link leads to.
 
@@ -51,12 +60,7 @@ def prepare_file(path: Path) -> Path:
             return real
         found = real.stat()
     except (OSError, RuntimeError) as error:
-        raise failure(
-            ErrorCode.STORE_WRITE_FAILED,
-            f"The store {path} cannot be opened for writing ({error}); "
-            "choose another place with --store PATH.",
-            details={"path": str(path), "reason": str(error)},
-        ) from error
+        raise not_writable(path, error) from error
     if not stat.S_ISREG(found.st_mode):
         raise Failure(unreadable(str(real), "it is not a regular file"))
     if found.st_size == 0 and (_size(f"{real}-wal") or blob_folder(real).exists()):

@@ -43,6 +43,7 @@ from orchestrator.store.files import (
     blob_folder,
     load_blob,
     make_private,
+    not_writable,
     prepare_file,
     save_blob,
     write_failed,
@@ -429,12 +430,7 @@ async def _opening(host: AsyncioHost, path: Path, afn: Callable[..., Awaitable[V
     except sqlite3.Error as error:
         if primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise Failure(unreadable(str(path), str(error))) from error
-        raise failure(
-            ErrorCode.STORE_WRITE_FAILED,
-            f"The store {path} cannot be opened for writing ({error}); "
-            "choose another place with --store PATH.",
-            details={"path": str(path), "reason": str(error)},
-        ) from error
+        raise not_writable(path, error) from error
 
 
 async def _connect(uri: str) -> aiosqlite.Connection:

@@ -74,7 +74,10 @@ def test_deep_values_and_odd_ones_are_told_shortly() -> None:
     for _ in range(5000):
         deep = [deep]
     for value in (deep, object(), {"x": object}, {1, 2}, 2**80, {"\ud800": "\udfff"}):
-        json.loads(captured(value, True) or "")
+        told = captured(value, True)
+        assert told is not None
+        assert len(told) <= 2 * MAX_JSON_CHARS
+        json.loads(told)
 
 
 def test_no_text_keeps_the_patterns_busy() -> None:

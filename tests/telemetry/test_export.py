@@ -256,13 +256,17 @@ async def test_the_error_of_a_run_passes_through_unchanged() -> None:
 
 
 async def test_a_warning_that_raises_does_not_reach_the_run() -> None:
+    told: list[str] = []
+
     def warn(line: str) -> None:
+        told.append(line)
         raise OSError("stderr is closed")
 
     async with open_export(
         TelemetrySettings(endpoint=f"http://127.0.0.1:{free_port()}"), warn=warn
     ) as export:
         export.export(burst(1))
+    assert len(told) == 1
 
 
 async def test_spans_after_the_end_are_ignored() -> None:

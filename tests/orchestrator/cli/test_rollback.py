@@ -76,3 +76,25 @@ def test_a_file_that_was_changed_later_is_a_conflict_and_nothing_is_touched(plac
     assert "a.txt" in complaint
     assert (place / "repo/a.txt").read_text() == "mine\n"
     assert (place / "repo/new/b.txt").exists()
+
+
+def test_a_file_that_the_user_took_off_the_deny_list_is_undone_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "home/.orchestrator").mkdir(parents=True)
+    (tmp_path / "home/.orchestrator/config.toml").write_text('lifted_names = [".env"]\n')
+    agents = {
+        "main": [
+            {"calls": [{"tool": "Write", "arguments": {"path": ".env", "content": "A=1\n"}}]},
+            {"text": "Done."},
+        ]
+    }
+    run = orc(
+        *("run", "--model", script(tmp_path, agents), "--permission-mode", "auto"),
+        *("-C", tmp_path / "repo", "--session-id", "ses-one", "Go"),
+        env=environment(tmp_path / "home"),
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "repo/.env").exists()
+    status, _, complaint = roll_back(tmp_path, "ses-one")
+    assert status == 0, complaint
+    assert not (tmp_path / "repo/.env").exists()
