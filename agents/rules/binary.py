@@ -83,6 +83,14 @@ _BY_FIRST_BYTE = {
 }
 _SHORT_MAGIC = frozenset({b"BM", b"MZ", b"BZh", b"ID3"})
 """Signs that ordinary text can start with: they name a type only where the bytes are binary anyway."""
+_LONG_SIGNS = re.compile(
+    b"|".join(
+        (b".{%d}" % offset if offset else b"") + re.escape(sign)
+        for offset, sign, _ in _MAGIC
+        if sign not in _SHORT_MAGIC
+    ),
+    re.DOTALL,
+)
 _CONTROL = bytes(range(0x09)) + bytes(range(0x0E, 0x1B)) + bytes(range(0x1C, 0x20)) + b"\x0b\x7f"
 _C1 = bytes(range(0x80, 0xA0))
 _HTML = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
@@ -93,17 +101,22 @@ def is_binary(head: bytes, name: str = "") -> bool:
 
     A NUL byte, more than 30 % unprintable characters, the sign of a binary format, or an extension of one.
     """
-    return has_binary_sign(head, name) or is_unprintable(head)
+    return has_binary_name(name) or has_binary_sign(head) or is_unprintable(head)
 
 
-def has_binary_sign(head: bytes, name: str = "") -> bool:
-    """The quick part of `is_binary`: by name, NUL byte or sign. `head` may be longer, even the whole file."""
+def has_binary_name(name: str) -> bool:
+    """The part of `is_binary` for which nothing needs to be read: the extension of a binary format."""
     dot = name.rfind(".")
-    if dot > 0 and name[dot + 1 :].lower() in _EXTENSIONS and "." in name.lstrip("."):
-        return True
-    if not head or head.startswith(_TEXT_MARKS):
+    return dot > 0 and name[dot + 1 :].lower() in _EXTENSIONS and "." in name.lstrip(".")
+
+
+def has_binary_sign(data: bytes | bytearray, start: int = 0, end: int | None = None) -> bool:
+    """The quick part of it: a NUL byte or the sign of a format, where a file's bytes lie in `data[start:end]`."""
+    end = len(data) if end is None else end
+    if data.startswith(_TEXT_MARKS, start, end):
         return False
-    return head.find(b"\0", 0, HEAD_BYTES) >= 0 or _sign(head, short=False) is not None
+    head = min(end, start + HEAD_BYTES)
+    return data.find(b"\0", start, head) >= 0 or _LONG_SIGNS.match(data, start, head) is not None
 
 
 def is_unprintable(head: bytes) -> bool:

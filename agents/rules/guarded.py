@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from collections.abc import Sequence
 from fnmatch import fnmatchcase, translate
 
 import attrs
@@ -51,6 +52,13 @@ _STARTS = tuple(
     pattern.rstrip("*") for pattern in (*PRIVATE_KEYS, *SECRET_FILES) if not pattern.startswith("*")
 )
 
+# What many names joined by NUL hold where one of them may be on a list, or be git's directory.
+_SIGNS = (
+    *("\0" + start for start in (*_STARTS, ".git")),
+    *(ending + "\0" for ending in _ENDINGS),
+    *(".\0", " \0"),
+)
+
 
 @attrs.frozen
 class DenyList:
@@ -86,8 +94,23 @@ def denied_name(name: str, deny: DenyList = DenyList()) -> str | None:
     return None if lifted else reason
 
 
+def guarded_names(names: Sequence[str], deny: DenyList = DenyList()) -> set[str]:
+    """Those of a directory's names that may be denied, or stand for git's own directory; few others.
+
+    A walk asks it of every entry, so many are looked at in one go.
+    """
+    joined = "\0" + "\0".join(names).lower() + "\0"
+    if not deny.extra and joined.isascii() and not any(sign in joined for sign in _SIGNS):
+        return set()
+    return {
+        name
+        for name in names
+        if deny.extra or not name.isascii() or not _is_ordinary(name) or name.lower().startswith(".git")
+    }
+
+
 def _is_ordinary(name: str) -> bool:
-    """Whether a name is certainly not on the built-in list: what a walk asks of every entry."""
+    """Whether a name is certainly not on the built-in list."""
     lower = name.lower()
     return not lower.startswith(_STARTS) and not lower.rstrip(". ").endswith(_ENDINGS)
 

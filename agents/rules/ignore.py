@@ -155,6 +155,8 @@ class RuleList:
         self._anywhere = False
         """Whether a rule on paths may match at any depth."""
         self._names: dict[str, tuple[int, int]] = {}
+        self._silent: set[str] = set()
+        """Names of which no rule on names speaks."""
 
     def __bool__(self) -> bool:
         return bool(self._by_name or self._by_path)
@@ -210,6 +212,17 @@ class RuleList:
         if path is not None and self._by_path:
             deciding = max(deciding, self._deciding(self._by_path.matching(path))[is_directory])
         return None if deciding == _NONE else not self._rules[deciding].negated
+
+    def spoken_of(self, names: set[str]) -> set[str]:
+        """Those of the names of which some rule on names speaks."""
+        unknown = names - self._silent
+        if not unknown:
+            return unknown
+        spoken = {name for name in unknown if self._by_name.matching(name)}
+        if len(self._silent) >= _MAX_NAMES:
+            self._silent.clear()
+        self._silent |= unknown - spoken
+        return spoken
 
     def _look_up(self, name: str) -> tuple[int, int]:
         found = self._deciding(self._by_name.matching(name))
@@ -297,6 +310,15 @@ class Scope:
         if all(frame.prefix is None for frame in self.frames):
             return self
         return Scope(tuple(frame.below(name) for frame in self.frames), self.nested_at, self.weaker_at)
+
+    def spoken_of(self, names: set[str]) -> set[str]:
+        """Those of this directory's names of which some rule may speak; no other is left out."""
+        if any(frame.prefix is not None for frame in self.frames):
+            return names  # a rule on paths
+        spoken: set[str] = set()
+        for frame in self.frames:
+            spoken |= frame.rules.spoken_of(names)
+        return spoken
 
     def ignored(self, name: str, is_directory: bool) -> bool:
         """Whether an entry of this directory is left out. A symbolic link is no directory."""

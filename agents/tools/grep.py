@@ -121,7 +121,7 @@ class GrepTool:
 
 
 def _clipped(found: Found) -> int:
-    return sum(line.clipped for hit in found.hits for line in hit.lines)
+    return sum(len(hit.clipped) for hit in found.hits)
 
 
 def _result(query: Query, found: Found, truncated: bool, notice: str | None) -> Result:
@@ -138,7 +138,9 @@ def _result(query: Query, found: Found, truncated: bool, notice: str | None) -> 
             counts=counts, count=sum(row.count for row in counts), truncated=truncated, notice=notice
         )
     matches = tuple(
-        GrepMatch(path=hit.path, line=line.number, text=line.text) for hit in found.hits for line in hit.lines
+        GrepMatch(path=hit.path, line=number, text=text)
+        for hit in found.hits
+        for number, text in zip(hit.numbers, hit.texts, strict=True)
     )
     return GrepContentResult(
         matches=matches,

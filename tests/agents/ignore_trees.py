@@ -168,7 +168,8 @@ def empty_repository(folder: Path) -> Path:
 def walk_finds(workspace: Workspace, path: str) -> set[str]:
     """What our walk hands out below `path`, relative to it."""
     clock = Clock(time.monotonic() + 60, threading.Event())
-    return {entry.path for entry in Walk(workspace, workspace.resolve(path), clock, Tally()).files()}
+    runs = Walk(workspace, workspace.resolve(path), clock, Tally()).runs()
+    return {run.prefix + name for run in runs for name in run.names}
 
 
 def differences(template: Path, folder: Path, seed: int) -> list[str]:

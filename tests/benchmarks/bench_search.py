@@ -100,7 +100,7 @@ def search(
 
 def rows_of(found: Found) -> set[str]:
     """Every hit as `path:line`."""
-    return {f"{hit.path}:{line.number}" for hit in found.hits for line in hit.lines}
+    return {f"{hit.path}:{number}" for hit in found.hits for number in hit.numbers}
 
 
 def clock() -> Clock:

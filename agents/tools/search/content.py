@@ -10,24 +10,20 @@ from typing import Literal
 import attrs
 import msgspec
 
-from agents import descriptors
-from agents.rules.binary import HEAD_BYTES, has_binary_sign, is_unprintable
+from agents.rules.binary import HEAD_BYTES, has_binary_name, is_unprintable
 from agents.rules.hidden import Hidden
 from agents.rules.paths import PathKind, ResolvedPath
 from agents.tools.search.files import shown_below, why_stopped
-from agents.tools.search.lines import Line, count_matches, has_match, matching_lines, rules_out, searchable
+from agents.tools.search.lines import Lines, Text, count_matches, has_match, matching_lines, rules_out
 from agents.tools.search.patterns import Pattern
-from agents.tools.search.sieve import sift
-from agents.tools.search.walk import Entry, Tally, TooManyEntries, Walk
+from agents.tools.search.reading import read_text, read_texts
+from agents.tools.search.sieve import Sieve
+from agents.tools.search.walk import Tally, TooManyEntries, Walk
 from agents.tools.search.worker import Clock, OutOfTime
 from agents.workspace import Workspace
 
-MAX_FILE_BYTES = 10 << 20
-"""A larger file of a tree is passed over."""
 MAX_NAMED_BYTES = 64 << 20
-"""The same for a file that was named as the path."""
-_FIRST_READ = 256 << 10
-"""A larger file is only read on once its beginning has proved to be text."""
+"""A larger file that was named as the path is passed over."""
 _ROW_BYTES = 40
 """What a row costs in a result beside its path and text."""
 
@@ -50,18 +46,34 @@ class Query:
     """What deny rules hide from a walk."""
 
 
-@attrs.frozen
+@attrs.define
 class FileHits:
     """The hits of one file."""
 
     path: str
     """As results show it."""
-    count: int
-    lines: tuple[Line, ...] = ()
+    count: int = 0
+    numbers: list[int] = attrs.field(factory=list)
+    """Of the matching lines; they and the texts as `Lines` has them."""
+    texts: list[str] = attrs.field(factory=list)
+    clipped: list[int] = attrs.field(factory=list)
+    """The numbers of those that are cut."""
     tag: str = ""
     mtime_ns: int = 0
     partial: bool = False
     """Whether the time was over within this file."""
+
+    def add(self, lines: Lines, taken: int) -> None:
+        """Add the first lines of some."""
+        self.count += taken
+        self.numbers += lines.numbers[:taken]
+        self.texts += lines.texts[:taken]
+        self.clipped += [number for number in lines.clipped if taken and number <= self.numbers[-1]]
+
+    def seen(self) -> list[int]:
+        """The numbers of the lines that are shown whole."""
+        cut = set(self.clipped)
+        return [number for number in self.numbers if number not in cut] if cut else self.numbers
 
 
 @attrs.define
@@ -86,40 +98,15 @@ class _NotText(Exception):
     """The file is binary after all."""
 
 
-@attrs.define
-class _File:
-    """A text file that is searched. Its names are made when it has a hit."""
-
-    root: ResolvedPath
-    below: str
-    """Its path below the root; empty where the root is the file."""
-    data: bytes
-    mtime_ns: int
-
-    @property
-    def path(self) -> str:
-        """As results show it."""
-        return shown_below(self.root, self.below) if self.below else self.root.display
-
-    def check_text(self) -> None:
-        """Raises `_NotText` for content that only a closer look tells from text, which is taken at a hit."""
-        if is_unprintable(self.data[:HEAD_BYTES]):
-            raise _NotText
-
-    @property
-    def canonical(self) -> str:
-        return f"{self.root.canonical.rstrip('/')}/{self.below}" if self.below else self.root.canonical
-
-
 def grep(workspace: Workspace, root: ResolvedPath, query: Query, *, clock: Clock, record: Recorder) -> Found:
     """Search one file or a tree. Raises `Failure` where `root` cannot be opened. Blocking."""
     found = Found()
     room = _Room(query.limit, query.max_bytes)
     try:
-        with contextlib.closing(_candidates(workspace, root, query, found, clock)) as files:
-            for file in files:
+        with contextlib.closing(_candidates(workspace, root, query, found, clock)) as texts:
+            for text in texts:
                 try:
-                    hits = _hits(file, query, room, clock, record)
+                    hits = _hits(root, text, query, room, clock, record)
                 except _NotText:
                     found.searched -= 1
                     found.tally.binary += 1
@@ -142,82 +129,37 @@ def grep(workspace: Workspace, root: ResolvedPath, query: Query, *, clock: Clock
 
 def _candidates(
     workspace: Workspace, root: ResolvedPath, query: Query, found: Found, clock: Clock
-) -> Generator[_File, None, None]:
+) -> Generator[Text, None, None]:
     """The files in which something may match; the others are only counted."""
-    tree = root.kind is PathKind.DIRECTORY
-    files = _files(workspace, root, query, found, clock) if tree else _named(workspace, root, query, found)
-    pattern = query.pattern
-    with contextlib.closing(files):
-        if tree and pattern.joinable and not pattern.quick:
-            for passed, file in sift(files, pattern, lambda file: file.data, clock.check):
-                found.searched += passed
-                if file is not None:
-                    found.searched += 1
-                    yield file
-            return
-        for file in files:
-            found.searched += 1
-            if not rules_out(pattern, file.data):
-                yield file
+    if root.kind is not PathKind.DIRECTORY:
+        text = _named(workspace, root, query, found)
+        if text is not None:
+            yield text
+        return
+    walk = Walk(workspace, root, clock, found.tally, wants=query.include, hidden=query.hidden)
+    with contextlib.closing(read_texts(walk, Sieve(query.pattern))) as texts:
+        for passed, text in texts:
+            found.searched += passed
+            if text is not None:
+                found.searched += 1
+                yield text
 
 
-def _named(
-    workspace: Workspace, root: ResolvedPath, query: Query, found: Found
-) -> Generator[_File, None, None]:
+def _named(workspace: Workspace, root: ResolvedPath, query: Query, found: Found) -> Text | None:
+    """The file that was named as the path, if something in it may match."""
+    name = os.path.basename(root.canonical)
     with workspace.open(root) as descriptor:
-        name, size = os.path.basename(root.canonical), os.fstat(descriptor).st_size
         if query.include is not None and not query.include(name):
             found.excluded = True
-            return
-        data = _text_of(descriptor, name, size, MAX_NAMED_BYTES, found.tally)
-        if data is not None:
-            yield _File(root, "", data, 0)
-
-
-def _files(
-    workspace: Workspace, root: ResolvedPath, query: Query, found: Found, clock: Clock
-) -> Generator[_File, None, None]:
-    walk = Walk(workspace, root, clock, found.tally, wants=query.include, hidden=query.hidden)
-    with contextlib.closing(walk.files()) as entries:
-        for entry in entries:
-            clock.check()
-            read = _read_entry(entry, found.tally)
-            if read is not None:
-                yield _File(root, entry.path, *read)
-
-
-def _read_entry(entry: Entry, tally: Tally) -> tuple[bytes, int] | None:
-    """Content and modification time of a text file; None for one that is passed over."""
-    try:
-        opened = descriptors.open_listed(entry.parent, entry.name)
-        if opened is None:
-            tally.special += 1
             return None
-        descriptor, facts = opened
-        try:
-            data = _text_of(descriptor, entry.name, facts.st_size, MAX_FILE_BYTES, tally)
-            return None if data is None else (data, facts.st_mtime_ns)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        tally.unreadable += 1
+        if has_binary_name(name):
+            found.tally.binary += 1
+            return None
+        data = read_text(descriptor, os.fstat(descriptor).st_size, MAX_NAMED_BYTES, found.tally)
+    if data is None:
         return None
-
-
-def _text_of(descriptor: int, name: str, size: int, limit: int, tally: Tally) -> bytes | None:
-    """The bytes of a text file; None for one that is passed over. A small file costs one read."""
-    first = min(size, _FIRST_READ) + 1
-    data = os.read(descriptor, first)
-    if has_binary_sign(data, name):
-        tally.binary += 1
-        return None
-    if size and len(data) == size < first:
-        return data
-    data += descriptors.read_all(descriptor, limit - len(data) + 1)
-    if len(data) > limit:
-        tally.too_large += 1
-        return None
-    return data
+    found.searched += 1
+    return None if rules_out(query.pattern, data) else Text.of("", data)
 
 
 @attrs.define
@@ -237,54 +179,75 @@ class _Room:
         self.bytes -= size
         return True
 
+    def take_lines(self, texts: list[str], each: int) -> int:
+        """How many of the lines fit, where each costs so much beside its text."""
+        # Quotes and control characters grow when a row is written as JSON.
+        encode = msgspec.json.encode
+        size = len(texts) * each + len(encode(texts))
+        if len(texts) <= self.rows and size <= self.bytes:
+            self.rows -= len(texts)
+            self.bytes -= size
+            return len(texts)
+        for taken, text in enumerate(texts):
+            if not self.take(each + len(encode(text))):
+                return taken
+        return len(texts)
 
-def _hits(file: _File, query: Query, room: _Room, clock: Clock, record: Recorder) -> FileHits | None:
-    text = searchable(file.data)
+
+def _hits(
+    root: ResolvedPath, text: Text, query: Query, room: _Room, clock: Clock, record: Recorder
+) -> FileHits | None:
     pattern = query.pattern
-    if query.mode == "filesWithMatches":
-        if not has_match(pattern, text, clock.check):
-            return None
-        file.check_text()
-        return FileHits(file.path, 1, mtime_ns=file.mtime_ns)
+    if query.mode == "content":
+        return _content(root, text, pattern, room, clock, record)
     if query.mode == "count":
         count = count_matches(pattern, text, clock.check)
-        if count:
-            file.check_text()
-        if count and room.take(_size(file.path) + _ROW_BYTES):
-            return FileHits(file.path, count)
+    else:
+        count = int(text.matches or has_match(pattern, text, clock.check))
+    if not count:
         return None
-    return _content(file, pattern, text, room, clock, record)
+    _check_text(text)
+    path = _shown(root, text)
+    if query.mode == "count" and not room.take(_size(path) + _ROW_BYTES):
+        return None
+    return FileHits(path, count, mtime_ns=text.mtime_ns)
 
 
 def _content(
-    file: _File, pattern: Pattern, text: bytes, room: _Room, clock: Clock, record: Recorder
+    root: ResolvedPath, text: Text, pattern: Pattern, room: _Room, clock: Clock, record: Recorder
 ) -> FileHits | None:
-    lines: list[Line] = []
-    seen: list[int] = []
-    partial = False
-    path_bytes = tag_bytes = 0
-    take, append, encode = room.take, lines.append, msgspec.json.encode
+    hits: FileHits | None = None
+    each = 0
     try:
-        for line in matching_lines(pattern, text, clock.check):
-            if not lines:
-                file.check_text()
-                path_bytes = _size(file.path) + _ROW_BYTES
-                tag_bytes = path_bytes
-            # Quotes and control characters grow when the row is written as JSON.
-            if not take(path_bytes + len(encode(line.text)) + tag_bytes):
+        for lines in matching_lines(pattern, text, clock.check):
+            if hits is None:
+                _check_text(text)
+                hits = FileHits(_shown(root, text))
+                each = _size(hits.path) + _ROW_BYTES
+                room.bytes -= each  # the tag
+            hits.add(lines, room.take_lines(lines.texts, each))
+            if room.full:
                 break
-            tag_bytes = 0
-            append(line)
-            if not line.clipped:
-                seen.append(line.number)
     except OutOfTime:
-        if not lines:
+        if hits is None:
             raise
-        partial = True
-    if not lines:
+        hits.partial = True
+    if hits is None or not hits.count:
         return None
-    tag = record(file.canonical, file.data, seen)
-    return FileHits(file.path, len(lines), tuple(lines), tag, partial=partial)
+    canonical = f"{root.canonical.rstrip('/')}/{text.path}" if text.path else root.canonical
+    hits.tag = record(canonical, text.data(), hits.seen())
+    return hits
+
+
+def _check_text(text: Text) -> None:
+    """Raises `_NotText` for content that only a closer look tells from text, which is taken at a hit."""
+    if is_unprintable(text.head(HEAD_BYTES)):
+        raise _NotText
+
+
+def _shown(root: ResolvedPath, text: Text) -> str:
+    """A file's path as results show it."""
+    return shown_below(root, text.path) if text.path else root.display
 
 
 def _size(path: str) -> int:

@@ -46,14 +46,16 @@ def find_files(
     matches = glob.matches
     stopped, timed_out = None, False
     try:
-        with contextlib.closing(walk.files()) as files:
-            for entry in files:
-                if matches(printable(entry.path)):
-                    try:
-                        facts = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
-                    except FileNotFoundError:  # gone since its directory was listed
-                        continue
-                    found.append((-facts.st_mtime_ns, entry.path))
+        with contextlib.closing(walk.runs()) as runs:
+            for run in runs:
+                for name in run.names:
+                    path = run.prefix + name
+                    if matches(printable(path)):
+                        try:
+                            facts = os.stat(name, dir_fd=run.parent, follow_symlinks=False)
+                        except FileNotFoundError:  # gone since its directory was listed
+                            continue
+                        found.append((-facts.st_mtime_ns, path))
     except (OutOfTime, TooManyEntries) as early:
         stopped, timed_out = why_stopped(early), isinstance(early, OutOfTime)
     best = heapq.nsmallest(limit, found)

@@ -18,20 +18,59 @@ from agents.tools.search.patterns import Pattern
 MAX_LINE_CHARS = 2000
 BLOCK_BYTES = 1 << 20
 """How much is searched between two looks at the clock."""
+LINES_AT_ONCE = 256
+"""How many lines are found before they are handed on."""
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BEFORE_HIT = MAX_LINE_CHARS // 4
 CUT = "…"
 
 
-@attrs.define  # not frozen, which costs three times as much: one is made for every hit
-class Line:
-    """One matching line, 1-based."""
+Buffer = bytes | bytearray
 
-    number: int
-    text: str
+
+@attrs.define
+class Text:
+    """A text file that is searched: `buffer[start:end]`, UTF-8 without a mark, its lines ending in `\\n`."""
+
+    path: str
+    """Below the root of the search; empty where the root is the file."""
+    buffer: Buffer
+    start: int
+    end: int
+    original: bytes | None = None
+    """The file's content, where it is not just that."""
+    mtime_ns: int = 0
+    matches: bool = False
+    """Whether it is known already that a line matches."""
+
+    @classmethod
+    def of(cls, path: str, data: bytes, mtime_ns: int = 0) -> Text:
+        """From the content of a file."""
+        text = searchable(data)
+        return cls(path, text, 0, len(text), data, mtime_ns)
+
+    def data(self) -> bytes:
+        """The file's content."""
+        return bytes(self.buffer[self.start : self.end]) if self.original is None else self.original
+
+    def head(self, size: int) -> bytes:
+        """The first bytes of its content."""
+        if self.original is not None:
+            return self.original[:size]
+        return bytes(self.buffer[self.start : min(self.end, self.start + size)])
+
+
+@attrs.define
+class Lines:
+    """Some matching lines."""
+
+    numbers: list[int]
+    """1-based."""
+    texts: list[str]
     """At most `MAX_LINE_CHARS` characters around the first match, with `…` where something is cut off."""
-    clipped: bool
+    clipped: list[int]
+    """The numbers of those that are cut."""
 
 
 def searchable(data: bytes) -> bytes:
@@ -51,78 +90,101 @@ def rules_out(pattern: Pattern, data: bytes) -> bool:
     return needle is not None and needle not in data and not data.startswith(_UTF_16)
 
 
-def matching_lines(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[Line]:
-    """The matching lines of `searchable` bytes, in order. `check` is called between blocks and may raise."""
-    number, counted = 1, 0
-    count = text.count
-    for start, end, hit in _spans(pattern, text, check):
-        number += count(b"\n", counted, start)
-        counted = start
-        if end - start <= MAX_LINE_CHARS:
-            yield Line(number, text[start:end].decode("utf-8", "replace"), False)
-        else:
-            yield _shown(number, text[start:end], hit - start)
+def matching_lines(pattern: Pattern, text: Text, check: Callable[[], None]) -> Iterator[Lines]:
+    """The matching lines in order, some at a time. `check` is called in between and may raise."""
+    number, counted = 1, text.start
+    count, find_start = text.buffer.count, text.buffer.rfind
+    for hits, ends in _spans(pattern, text, check):
+        starts = []
+        numbers = []
+        for hit in hits:
+            start = find_start(b"\n", counted, hit) + 1 or counted
+            number += count(b"\n", counted, start)
+            counted = start
+            starts.append(start)
+            numbers.append(number)
+        yield _lines(text.buffer, numbers, starts, ends, hits)
 
 
-def has_match(pattern: Pattern, text: bytes, check: Callable[[], None]) -> bool:
+def has_match(pattern: Pattern, text: Text, check: Callable[[], None]) -> bool:
     """Whether any line matches."""
-    return next(_spans(pattern, text, check), None) is not None
+    return next(_spans(pattern, text, check, at_once=1), None) is not None
 
 
-def count_matches(pattern: Pattern, text: bytes, check: Callable[[], None]) -> int:
+def count_matches(pattern: Pattern, text: Text, check: Callable[[], None]) -> int:
     """How many lines match."""
-    return sum(1 for _ in _spans(pattern, text, check))
+    return sum(len(hits) for hits, _ in _spans(pattern, text, check))
 
 
-def _spans(pattern: Pattern, text: bytes, check: Callable[[], None]) -> Iterator[tuple[int, int, int]]:
-    """Start and end of each matching line, and where in the text its first match lies."""
+def _spans(
+    pattern: Pattern, text: Text, check: Callable[[], None], at_once: int = LINES_AT_ONCE
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Where matching lines have their first match, and where they end; never none of them."""
     find = _finder(pattern, text)
-    if find is None:
-        return
-    block, size = 0, len(text)
-    find_end, find_start = text.find, text.rfind
-    while block < size:
-        check()
-        cut = find_end(b"\n", block + BLOCK_BYTES)
-        end_of_block = size if cut < 0 else cut + 1
+    block, last = text.start, text.end
+    find_end = text.buffer.find
+    while block < last:
+        cut = find_end(b"\n", block + BLOCK_BYTES, last)
+        end_of_block = last if cut < 0 else cut + 1
         at = block
         while at < end_of_block:
-            hit = find(at, end_of_block)
-            # An empty match behind the last line break belongs to no line.
-            if hit < 0 or (hit == end_of_block and text.endswith(b"\n", 0, end_of_block)):
-                break
-            start = find_start(b"\n", at, hit) + 1 or at
-            end = find_end(b"\n", hit)
-            end = size if end < 0 else end
-            yield start, end, hit
-            at = end + 1
+            check()
+            hits: list[int] = []
+            ends: list[int] = []
+            while at < end_of_block and len(hits) < at_once:
+                hit = find(at, end_of_block)
+                # An empty match behind the last line break belongs to no line.
+                if hit < 0 or (hit == end_of_block and text.buffer.endswith(b"\n", 0, end_of_block)):
+                    at = end_of_block
+                    break
+                end = find_end(b"\n", hit, last)
+                end = last if end < 0 else end
+                hits.append(hit)
+                ends.append(end)
+                at = end + 1
+            if hits:
+                yield hits, ends
         block = end_of_block
 
 
-def _finder(pattern: Pattern, text: bytes) -> Callable[[int, int], int] | None:
-    """A function from a start and an end to the place of the next match, or -1; None: there is none."""
-    literal = pattern.literal
-    if literal is not None and (not pattern.ignore_case or text.isascii()):
-        haystack = text.lower() if pattern.ignore_case else text
-        if literal not in haystack:
-            return None
-        return functools.partial(haystack.find, literal)
+def _lines(buffer: Buffer, numbers: list[int], starts: list[int], ends: list[int], hits: list[int]) -> Lines:
+    spans = zip(starts, ends, strict=True)
+    # Decoded in one call: one for each line would take longer than finding them.
+    lines = [buffer[start:end] if end - start <= MAX_LINE_CHARS else b"" for start, end in spans]
+    texts = b"\n".join(lines).decode("utf-8", "replace").split("\n")
+    clipped = []
+    for at, line in enumerate(lines):
+        if not line and ends[at] > starts[at]:
+            start = starts[at]
+            texts[at], cut = _shown(bytes(buffer[start : ends[at]]), hits[at] - start)
+            if cut:
+                clipped.append(numbers[at])
+    return Lines(numbers, texts, clipped)
+
+
+def _finder(pattern: Pattern, text: Text) -> Callable[[int, int], int]:
+    """A function from a start and an end to the place of the next match, or -1."""
+    literal, buffer = pattern.literal, text.buffer
+    if literal is not None and not pattern.ignore_case:
+        return functools.partial(buffer.find, literal)
+    if literal is not None and buffer.isascii():
+        return functools.partial(buffer.lower().find, literal)
     if len(pattern.regexes) == 1:
-        return functools.partial(_place, pattern.regexes[0], text)
-    return _Earliest(pattern.regexes, text).find
+        return functools.partial(_place, pattern.regexes[0], buffer)
+    return _Earliest(pattern.regexes, buffer).find
 
 
-def _place(regex: Any, text: bytes, start: int, end: int) -> int:
-    found = regex.search(text, start, end)
+def _place(regex: Any, buffer: Buffer, start: int, end: int) -> int:
+    found = regex.search(buffer, start, end)
     return -1 if found is None else int(found.start())
 
 
 class _Earliest:
     """The first match of several expressions; each goes on from its own last one. `start` only ever grows."""
 
-    def __init__(self, regexes: tuple[Any, ...], text: bytes) -> None:
+    def __init__(self, regexes: tuple[Any, ...], buffer: Buffer) -> None:
         self._regexes = regexes
-        self._text = text
+        self._buffer = buffer
         self._next = [0] * len(regexes)
         """Where each matches next at the earliest."""
         self._sure: list[bool] = [False] * len(regexes)
@@ -131,20 +193,21 @@ class _Earliest:
     def find(self, start: int, end: int) -> int:
         for at, regex in enumerate(self._regexes):
             if self._next[at] < start or (self._next[at] < end and not self._sure[at]):
-                place = _place(regex, self._text, max(start, self._next[at]), end)
+                place = _place(regex, self._buffer, max(start, self._next[at]), end)
                 self._sure[at] = place >= 0
                 self._next[at] = place if place >= 0 else end
         sure = [self._next[at] for at, known in enumerate(self._sure) if known and self._next[at] < end]
         return min(sure, default=-1)
 
 
-def _shown(number: int, line: bytes, hit: int) -> Line:
+def _shown(line: bytes, hit: int) -> tuple[str, bool]:
+    """The part of a long line around its match, and whether anything is cut off."""
     text = line.decode("utf-8", "replace")
     if len(text) <= MAX_LINE_CHARS:
-        return Line(number, text, False)
+        return text, False
     at = len(line[:hit].decode("utf-8", "replace"))
     start = max(0, min(at - _BEFORE_HIT, len(text) - MAX_LINE_CHARS))
     end = start + MAX_LINE_CHARS
     # The marks take the place of characters, so that the line stays within its limit.
     shown = text[start + (start > 0) : end - (end < len(text))]
-    return Line(number, (CUT if start else "") + shown + (CUT if end < len(text) else ""), clipped=True)
+    return (CUT if start else "") + shown + (CUT if end < len(text) else ""), True

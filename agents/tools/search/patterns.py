@@ -50,10 +50,19 @@ class Pattern:
         """What together matches wherever the pattern does."""
         return self.alternatives or (self.regex,)
 
+    def sieve(self) -> tuple[Any, ...] | None:
+        """Expressions of which one matches in every file with a match, told as fast as can be, and which can search
+        many files as one text; None: there are none.
+        """
+        plain = self.required if self.literal is None or self.ignore_case else self.literal
+        if plain is not None:
+            return (_compile(_escaped(plain.decode()), self.source, ignore_case=False),)
+        return self.regexes if self.joinable else None
+
     @property
-    def quick(self) -> bool:
-        """Whether plain text rules most files out, or finds the lines, without the expression."""
-        return self.literal is not None or self.required is not None
+    def sieve_is_plain(self) -> bool:
+        """Whether they look for texts, which no end of a line is part of."""
+        return self.literal is not None or self.required is not None or bool(self.alternatives)
 
     @property
     def joinable(self) -> bool:

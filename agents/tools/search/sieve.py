@@ -1,91 +1,134 @@
-"""Leaving out files without a match many at a time.
+"""Leaving out files without a match many at a time. Pure.
 
-Calling a regular expression costs more than searching a small file with it: so the files are searched joined
-to one text, and only those in which something was found are looked at one by one. (A second thread that reads
-ahead was measured too: the interpreter's lock takes away what it gains.)
+Calling an expression costs more than searching a small file with it: so neighbouring files are read into one
+buffer and searched as one text, and only those in which something was found are looked at one by one.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, TypeVar
+import codecs
+from collections.abc import Iterator
 
-from agents.tools.search.lines import searchable
+from agents.rules.binary import has_binary_sign
+from agents.tools.search.lines import Text, searchable
 from agents.tools.search.patterns import Pattern
 
 FIRST_FILES = 8
 MOST_FILES = 128
 MOST_BYTES = 512 << 10
-"""Of a batch, and of a file that is joined with others: between two looks at the clock no more is searched."""
+"""Of a batch: between two looks at the clock no more is searched."""
+SMALL_BYTES = 256 << 10
+"""A larger file is not joined with others."""
 
-T = TypeVar("T")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MARKS = (codecs.BOM_UTF8, *_UTF_16)
+_LINE_END = ord("\n")
 
 
-def sift(
-    files: Iterable[T], pattern: Pattern, data: Callable[[T], bytes], check: Callable[[], None]
-) -> Generator[tuple[int, T | None], None, None]:
-    """The files that may match, in their order, each with the number of files before it that do not.
+class Sieve:
+    """Holds one batch of small files after the other, and lets through those in which `pattern` may match."""
 
-    After the last of a batch comes None. `check` is called before each search and may raise.
-    """
-    for batch in _batches(files, data):
-        check()
-        if len(data(batch[0])) > MOST_BYTES:
-            yield 0, batch[0]
+    def __init__(self, pattern: Pattern) -> None:
+        self._expressions = pattern.sieve()
+        self._plain = pattern.sieve_is_plain
+        self._apart = pattern.ignore_case if pattern.literal is not None else not pattern.joinable
+        """Whether a file has to stand alone to be looked at."""
+        self._proves = self._expressions is not None and pattern.required is None and self._plain
+        self._marks = _UTF_16 if self._plain else _MARKS
+        # A file whose bytes are searched in another form may need half as much room again.
+        self._buffer = bytearray(MOST_BYTES + 2 * SMALL_BYTES + 2)
+        self._view = memoryview(self._buffer)
+        self._files: list[tuple[str, str, int, int]] = []
+        """Directory, name, end of the text, modification time."""
+        self._starts: list[int] = []
+        self._originals: dict[int, bytes] = {}
+        """The content of files that are searched in another form."""
+        self._end = 0
+        self._wanted = FIRST_FILES
+        self.room = self._view
+        """Where the next file is read to: more than a small file can fill."""
+        self.is_full = False
+
+    def add(self, prefix: str, name: str, size: int, mtime_ns: int) -> bool:
+        """Take the first `size` bytes of `room` as the content of a file. False: it is binary, and left out."""
+        buffer, start = self._buffer, self._end
+        end = start + size
+        if has_binary_sign(buffer, start, end):
+            return False
+        # Plain text is found whatever the lines end with.
+        if buffer.startswith(self._marks, start, end) or (
+            not self._plain and buffer.find(b"\r", start, end) >= 0
+        ):
+            end = self._rewrite(start, end)
+        self._files.append((prefix, name, end, mtime_ns))
+        self._starts.append(start)
+        buffer[end] = _LINE_END
+        self._end = end = end + 1
+        self.room = self._view[end:]
+        self.is_full = end >= MOST_BYTES or len(self._starts) >= self._wanted
+        return True
+
+    def sifted(self) -> Iterator[tuple[int, Text | None]]:
+        """The files that may match, in their order, each with the number of files before it that do not.
+
+        A text is valid until the next one is asked for. After the last comes None; the sieve is empty then.
+        """
+        count = len(self._starts)
+        after = 0
+        for at in sorted(self._hits()) if self._expressions is not None else range(count):
+            yield at - after, self._text(at)
+            after = at + 1
+        if after < count:
+            yield count - after, None
+        self._files.clear()
+        self._starts.clear()
+        self._originals.clear()
+        self._end = 0
+        self.room = self._view
+        self.is_full = False
+        self._wanted = min(MOST_FILES, self._wanted * 2)  # a search that is cut early reads little in vain
+
+    def _rewrite(self, start: int, end: int) -> int:
+        """Put the searchable form of a file in the place of its bytes; gives its end."""
+        data = bytes(self._view[start:end])
+        text = searchable(data)
+        if text is not data:
+            self._originals[len(self._starts)] = data
+            end = start + len(text)
+            self._view[start:end] = text
+        return end
+
+    def _text(self, at: int) -> Text:
+        prefix, name, end, mtime_ns = self._files[at]
+        start = self._starts[at]
+        original = self._originals.get(at)
+        if self._apart or (
+            self._plain
+            and (self._buffer.startswith(_MARKS, start, end) or self._buffer.find(b"\r", start, end) >= 0)
+        ):
+            text = Text.of(
+                prefix + name, bytes(self._view[start:end]) if original is None else original, mtime_ns
+            )
         else:
-            yield from _sifted(batch, pattern, data)
+            text = Text(prefix + name, self._buffer, start, end, original, mtime_ns)
+        text.matches = self._proves
+        return text
 
-
-def _batches(files: Iterable[T], data: Callable[[T], bytes]) -> Iterator[list[T]]:
-    """Neighbours that fit together; a file that is too large for it is alone."""
-    batch: list[T] = []
-    wanted, size = FIRST_FILES, 0
-    for file in files:
-        own = len(data(file))
-        if batch and (len(batch) >= wanted or size + own > MOST_BYTES):
-            yield batch
-            batch, size = [], 0
-            wanted = min(MOST_FILES, wanted * 2)  # a search that is cut early reads little in vain
-        batch.append(file)
-        size += own
-    if batch:
-        yield batch
-
-
-def _sifted(files: list[T], pattern: Pattern, data: Callable[[T], bytes]) -> Iterator[tuple[int, T | None]]:
-    texts = [searchable(data(file)) for file in files]
-    starts = [0]
-    for text in texts:
-        starts.append(starts[-1] + len(text) + 1)
-    joined = b"\n".join(texts)
-    hit: set[int] = set()
-    for regex in pattern.regexes:
-        hit |= _hit(regex, joined, starts, hit)
-    passed = 0
-    for at, file in enumerate(files):
-        if at in hit:
-            yield passed, file
-            passed = 0
-        else:
-            passed += 1
-    if passed:
-        yield passed, None
-
-
-def _hit(regex: Any, joined: bytes, starts: list[int], known: set[int]) -> set[int]:
-    """Which of the joined texts the expression matches somewhere; of `known` ones it may be left open."""
-    hit: set[int] = set()
-    count = len(starts) - 1
-    at = 0
-    while at < count:
-        if at in known:
-            at += 1
-            continue
-        found = regex.search(joined, starts[at])
-        if found is None:
-            break
-        place = min(bisect.bisect_right(starts, found.start()), count) - 1
-        hit.add(place)
-        at = place + 1
-    return hit
+    def _hits(self) -> set[int]:
+        """In which of the files some expression matches."""
+        hits: set[int] = set()
+        for expression in self._expressions or ():
+            at = 0
+            while at < len(self._starts):
+                if at in hits:
+                    at += 1
+                    continue
+                found = expression.search(self._buffer, self._starts[at], self._end)
+                if found is None:
+                    break
+                # What matches behind the last line break belongs to the last file.
+                at = min(bisect.bisect_right(self._starts, found.start()), len(self._starts)) - 1
+                hits.add(at)
+                at += 1
+        return hits

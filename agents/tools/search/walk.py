@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator
 
 import attrs
 
 from agents import descriptors
-from agents.rules.guarded import PROCESS_SECRETS, denied_name
+from agents.rules.guarded import PROCESS_SECRETS, denied_name, guarded_names
 from agents.rules.hidden import Hidden
 from agents.rules.ignore import MAX_RULES_BYTES, Scope, compile_rules
 from agents.rules.paths import Places, ResolvedPath, contains, relative_to
@@ -56,15 +57,17 @@ class Tally:
         return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
 
 
-@attrs.define  # not frozen, which costs three times as much: one is made for every file
-class Entry:
-    """One regular file of a walk."""
+@attrs.define
+class Run:
+    """Regular files of one directory that follow each other in a walk. An object for each file would cost more
+    than looking at it.
+    """
 
-    path: str
-    """Below the root of the walk, with `/`."""
-    name: str
     parent: int
-    """Descriptor of its directory; valid until the walk goes on."""
+    """Descriptor of their directory; valid until the walk goes on."""
+    prefix: str
+    """What comes before their names below the root of the walk: empty, or ending in `/`."""
+    names: list[str]
 
 
 @attrs.define
@@ -72,7 +75,18 @@ class _Level:
     descriptor: int
     prefix: str
     scope: Scope
-    entries: Iterator[tuple[str, str, bool]]
+    files: list[str]
+    """Names, sorted."""
+    directories: Iterator[str]
+    """What is left of them: names that end in `/`, sorted."""
+    at: int = 0
+    """The first file that has not been handed out."""
+
+    def next_run(self) -> tuple[list[str], str | None]:
+        """The files before the next directory, and that directory; None at the end."""
+        directory = next(self.directories, None)
+        begin, self.at = self.at, len(self.files) if directory is None else bisect_left(self.files, directory)
+        return self.files[begin : self.at], None if directory is None else directory[:-1]
 
 
 @attrs.define
@@ -81,7 +95,7 @@ class Walk:
 
     `wants` says which names of files are asked for, `enters` which sub-directories (by path) may hold some:
     both spare work and are never counted as passed over. What deny rules hide is counted before either is
-    asked: the count must not tell whether a hidden name fits a pattern. `files` raises `Failure` for the root, and what
+    asked: the count must not tell whether a hidden name fits a pattern. `runs` raises `Failure` for the root, and what
     `clock.check` raises.
     """
 
@@ -101,7 +115,7 @@ class Walk:
         self._barred = _barred_below(self.workspace.places, self.root.canonical)
         self._secrets = PROCESS_SECRETS if contains("/proc", self.root.canonical) else frozenset()
 
-    def files(self) -> Generator[Entry, None, None]:
+    def runs(self) -> Generator[Run, None, None]:
         """The regular files, sorted by their whole path."""
         scope = scope_at(self.workspace, self.root)
         with self.workspace.listing(self.root) as descriptor, contextlib.ExitStack() as stack:
@@ -111,19 +125,17 @@ class Walk:
             stack.callback(_close_all, levels)
             while levels:
                 level = levels[-1]
-                for _, name, is_directory in level.entries:
-                    path = level.prefix + name
-                    if not is_directory:
-                        yield Entry(path, name, level.descriptor)
-                        continue
-                    below = self._below(level, name, path, len(levels))
+                names, directory = level.next_run()
+                if names:
+                    yield Run(level.descriptor, level.prefix, names)
+                if directory is not None:
+                    below = self._below(level, directory, level.prefix + directory, len(levels))
                     if below is not None:
                         levels.append(below)
-                        break
-                else:
-                    levels.pop()
-                    if levels:
-                        os.close(level.descriptor)
+                    continue
+                levels.pop()
+                if levels:
+                    os.close(level.descriptor)
 
     def _below(self, level: _Level, name: str, path: str, depth: int) -> _Level | None:
         if depth >= MAX_DEPTH:
@@ -156,21 +168,35 @@ class Walk:
             with contextlib.suppress(OSError):
                 rules = descriptors.read_plain(descriptor, GIT_RULES, MAX_RULES_BYTES)
                 scope = scope.with_rules(compile_rules(rules))
-        kept = []
+        doubtful = self._doubtful([entry.name for entry in entries], scope)
+        wants, enters = self.wants, self.enters
+        files, directories = [], []
         for at, entry in enumerate(entries, start=1):
             if at % _CHECK_EVERY == 0:
                 self.clock.check()
             name = entry.name
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if self._enters(name, prefix, scope):
-                        kept.append((name + "/", name, True))
+                    if name in doubtful:
+                        entered = self._enters(name, prefix, scope)
+                    else:
+                        entered = enters is None or enters(prefix + name)
+                    if entered:
+                        directories.append(name + "/")
+                elif name not in doubtful and entry.is_file(follow_symlinks=False):
+                    if wants is None or wants(name):
+                        files.append(name)
                 elif self._hands_out(entry, prefix, scope):
-                    kept.append((name, name, False))
+                    files.append(name)
             except OSError:
                 self.tally.unreadable += 1
-        kept.sort()
-        return _Level(descriptor, prefix, scope, iter(kept))
+        return _Level(descriptor, prefix, scope, sorted(files), iter(sorted(directories)))
+
+    def _doubtful(self, names: list[str], scope: Scope) -> set[str]:
+        """The names in a directory of which some rule may speak: most are spared the closer look."""
+        if self.hidden is not None or self._barred or self._secrets:
+            return set(names)
+        return guarded_names(names, self.workspace.places.deny) | scope.spoken_of(set(names))
 
     def _enters(self, name: str, prefix: str, scope: Scope) -> bool:
         """Whether a directory is walked; counts it where it is passed over."""

@@ -6,6 +6,9 @@ import os
 import random
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from agents.rules.ignore import APP_DEFAULTS, RuleList, Scope, compile_rules
 from tests.agents.ignore_trees import differences, empty_repository
 
@@ -83,3 +86,32 @@ def test_a_weaker_layer_decides_only_where_the_stronger_is_silent(tmp_path: Path
 def test_a_rule_that_would_never_end_in_a_backtracking_matcher_ends_at_once() -> None:
     rules = compile_rules(b"*a*a*a*a*a*a*a*a*a*a*a*a*b\n")
     assert rules.verdict("a" * 250, "a" * 250, False) is None
+
+
+NAMES = st.sampled_from(["a", "a.py", "b.py", "build", "x.tar.gz", "é", "a b"])
+LINES = st.sampled_from(
+    ["*.py", "!a.py", "build/", "/a", "docs/*.py", "?", "*.gz", "*", "# a", "a b", "[ab].py"]
+)
+
+
+@given(
+    names=st.sets(NAMES),
+    own=st.lists(LINES, max_size=3),
+    parent=st.lists(LINES, max_size=3),
+    deep=st.booleans(),
+)
+def test_a_name_of_which_no_rule_speaks_is_never_left_out(
+    names: set[str], own: list[str], parent: list[str], deep: bool
+) -> None:
+    outer = Scope.of(compile_rules("\n".join(parent).encode()), repository=RuleList(), last=RuleList())
+    scope = (outer.enter("sub") if deep else outer).with_rules(compile_rules("\n".join(own).encode()))
+    silent = names - scope.spoken_of(names)
+    assert not [
+        name for name in silent for is_directory in (False, True) if scope.ignored(name, is_directory)
+    ]
+
+
+def test_a_name_is_looked_up_once() -> None:
+    rules = compile_rules(b"*.log\n")
+    assert rules.spoken_of({"a.log", "a.txt"}) == {"a.log"}
+    assert rules.spoken_of({"a.txt"}) == set()

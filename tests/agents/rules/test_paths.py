@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.errors import ErrorCode, Failure
-from agents.rules.guarded import DenyList, denied_name
+from agents.rules.guarded import DenyList, denied_name, guarded_names
 from agents.rules.paths import (
     MAX_LINKS,
     MAX_PATH_BYTES,
@@ -277,6 +277,41 @@ def test_the_user_can_widen_and_narrow_the_list_but_lifting_never_folds() -> Non
     assert denied_name("a.SECRET", deny) is not None
     assert denied_name("test.pem", deny) is None
     assert denied_name("TEST.pem", deny) is not None
+
+
+GUARDED_PARTS = st.sampled_from(
+    [
+        "a",
+        ".env",
+        ".ENV",
+        ".pem",
+        "id_rsa",
+        "x",
+        ".",
+        " ",
+        ".git",
+        ".gitignore",
+        "\u200c",
+        "\xe9",
+        "credentials.json",
+    ]
+)
+
+
+@given(
+    names=st.lists(st.lists(GUARDED_PARTS, min_size=1, max_size=3).map("".join), max_size=6),
+    extra=st.sampled_from([(), ("*x*",)]),
+)
+def test_many_names_at_once_are_denied_as_each_by_itself(names: list[str], extra: tuple[str, ...]) -> None:
+    deny = DenyList(extra=extra)
+    doubtful = guarded_names(names, deny)
+    assert {name for name in names if denied_name(name, deny) is not None} <= doubtful
+    assert {name for name in names if name.casefold() == ".git"} <= doubtful
+    assert doubtful <= set(names)
+
+
+def test_ordinary_names_need_no_closer_look() -> None:
+    assert guarded_names(["main.py", "README", "environment.ts", ".editorconfig", "keys.txt"]) == set()
 
 
 # protected paths

@@ -21,7 +21,7 @@ from agents.tools.grep import GrepTool
 from agents.tools.read import ReadTool
 from agents.tools.schema import argument_schema
 from agents.tools.search import lines as search_lines
-from agents.tools.search.lines import matching_lines, searchable
+from agents.tools.search.lines import Text, matching_lines
 from agents.tools.search.patterns import parse_pattern
 from agents.tools.search.worker import Clock, GivenUp, in_worker
 from tests.agents.tools.context import error, make_context, result
@@ -447,7 +447,10 @@ def test_the_lines_found_are_those_that_match_alone_with_the_numbers_of_read(
     ]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(search_lines, "BLOCK_BYTES", block)
-        found = list(
-            matching_lines(parse_pattern(pattern, ignore_case=ignore_case), searchable(data), lambda: None)
-        )
-    assert [(line.number, line.text) for line in found] == expected
+        compiled, text = parse_pattern(pattern, ignore_case=ignore_case), Text.of("", data)
+        found = [
+            row
+            for lines in matching_lines(compiled, text, lambda: None)
+            for row in zip(lines.numbers, lines.texts, strict=True)
+        ]
+    assert found == expected

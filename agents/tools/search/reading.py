@@ -1,0 +1,137 @@
+"""Reading the text files of a walk, small ones many at a time. Blocking."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Generator
+
+from agents import descriptors
+from agents.rules.binary import has_binary_name, has_binary_sign
+from agents.tools.search.lines import Text
+from agents.tools.search.sieve import SMALL_BYTES, Sieve
+from agents.tools.search.walk import Tally, Walk
+
+MAX_FILE_BYTES = 10 << 20
+"""A larger file of a tree is passed over."""
+AHEAD_FILES = 64
+"""How many files are held open ahead of the one that is read, where reading waits for the disk."""
+_SLOW_SECONDS = 0.002
+"""Shorter waits may have any reason."""
+_FIRST_READ = 256 << 10
+"""A larger file is only read on once its beginning has proved to be text."""
+
+_Opened = tuple[int, os.stat_result, str, str]
+"""Descriptor, facts, directory, name."""
+
+
+def read_texts(walk: Walk, sieve: Sieve) -> Generator[tuple[int, Text | None], None, None]:
+    """The files of a walk that may match, in its order, each with the number of files before it that do not.
+
+    What is passed over goes into the walk's tally. Raises what `walk.runs` raises.
+    """
+    tally, pace = walk.tally, _Pace()
+    add = sieve.add
+    with contextlib.closing(_opened(walk, pace)) as files:
+        for descriptor, facts, prefix, name in files:
+            size, large = facts.st_size, None
+            try:
+                if size <= SMALL_BYTES and os.readv(descriptor, (sieve.room,)) == size:
+                    if not add(prefix, name, size, facts.st_mtime_ns):
+                        tally.binary += 1
+                else:
+                    os.lseek(descriptor, 0, os.SEEK_SET)
+                    large = read_text(descriptor, size, MAX_FILE_BYTES, tally)
+            except OSError:
+                tally.unreadable += 1
+                continue
+            finally:
+                os.close(descriptor)
+            if sieve.is_full or large is not None:
+                walk.clock.check()
+                pace.look()
+                yield from sieve.sifted()
+            if large is not None:
+                yield 0, Text.of(prefix + name, large, facts.st_mtime_ns)
+    yield from sieve.sifted()
+
+
+def read_text(descriptor: int, size: int, limit: int, tally: Tally) -> bytes | None:
+    """The bytes of one text file of about `size`; None for one that is binary or has more than `limit` bytes."""
+    first = min(size, _FIRST_READ) + 1
+    data = os.read(descriptor, first)
+    if has_binary_sign(data):
+        tally.binary += 1
+        return None
+    if size and len(data) == size < first:
+        return data
+    data += descriptors.read_all(descriptor, limit - len(data) + 1)
+    if len(data) > limit:
+        tally.too_large += 1
+        return None
+    return data
+
+
+class _Pace:
+    """Whether reading waits for the disk more than it works."""
+
+    def __init__(self) -> None:
+        self.slow = False
+        self._begun = time.monotonic()
+        self._busy_before = time.thread_time()
+
+    def look(self) -> None:
+        """Once slow, it stays so: what was fetched ahead is no longer waited for."""
+        if not self.slow:
+            busy = time.thread_time() - self._busy_before
+            waited = time.monotonic() - self._begun - busy
+            self.slow = waited > max(busy, _SLOW_SECONDS)
+
+
+def _opened(walk: Walk, pace: _Pace) -> Generator[_Opened, None, None]:
+    """The files of a walk, opened; the caller closes them.
+
+    Where reading is slow, the system is told of files well before they are read, and fetches many at once. More
+    threads that read would do the same, at the price of their fight for the interpreter.
+    """
+    tally, check, open_listed = walk.tally, walk.clock.check, descriptors.open_listed
+    waiting: deque[_Opened] = deque()
+    try:
+        with contextlib.closing(walk.runs()) as runs:
+            for run in runs:
+                parent, prefix = run.parent, run.prefix
+                for name in run.names:
+                    if pace.slow:
+                        check()
+                    if has_binary_name(name):
+                        tally.binary += 1
+                        continue
+                    try:
+                        opened = open_listed(parent, name)
+                    except OSError:
+                        tally.unreadable += 1
+                        continue
+                    if opened is None:
+                        tally.special += 1
+                        continue
+                    if not pace.slow:
+                        yield *opened, prefix, name
+                        continue
+                    _fetch(opened[0])
+                    waiting.append((*opened, prefix, name))
+                    if len(waiting) > AHEAD_FILES:
+                        yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for descriptor, *_ in waiting:
+            os.close(descriptor)
+
+
+def _fetch(descriptor: int) -> None:
+    """Ask the system to read a file into its cache; returns at once."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
