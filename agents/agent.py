@@ -24,6 +24,7 @@ from agents.snapshots import SnapshotStore
 from agents.spec import AgentSpec
 from agents.tools.active import ActiveTools
 from agents.tools.base import Tool
+from agents.tools.search.helpers import SearchHelpers
 from agents.workspace import Workspace
 from telemetry.records import SpanRef
 from telemetry.spans import Span
@@ -107,6 +108,7 @@ class Agent:
     capture_content: bool = False
     """Whether arguments and results go into spans."""
     delegator: Delegator | None = None
+    helpers: SearchHelpers | None = None
     tally: Tally = attrs.field(factory=Tally)
     active: ActiveTools = attrs.field(
         default=attrs.Factory(lambda self: ActiveTools(tuple(self.tools)), takes_self=True)

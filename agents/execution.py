@@ -246,6 +246,7 @@ class _Call:
             progress=self._progress,
             environment=agent.child_environment(self.call.call_id, self.span),
             delegator=agent.delegator,
+            helpers=agent.helpers,
             active=agent.active,
         )
 

@@ -43,9 +43,8 @@ class SnapshotStore:
         assert tag == tag_of_digest(digest)
         return self._record(self._read, canonical, digest, None, LineSet.of(seen))
 
-    def record_grep(self, canonical: str, data: bytes, *, seen: Iterable[int]) -> str:
-        """Grep showed the matched lines `seen`. Returns the tag."""
-        digest = digest_of(data)
+    def record_grep(self, canonical: str, data: bytes | None, *, digest: str, seen: Iterable[int]) -> str:
+        """Grep showed the matched lines `seen` of the version with this SHA-256 hex. Returns the tag."""
         with self._guard:
             ring = self._read if self._read.get(canonical, digest) else self._grep
             return self._record(ring, canonical, digest, data, LineSet.of(seen))

@@ -116,6 +116,13 @@ class Workspace:
         self.large_files = LargeFiles()
         self.case_insensitive = _ignores_case(self.root)
 
+    def __getstate__(self) -> dict[str, object]:
+        """For another process: the roots, without what only this one knows."""
+        return {**vars(self), "hidden": None, "large_files": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, large_files=LargeFiles())
+
     def resolve(self, path: str) -> ResolvedPath:
         """Resolve and classify one spelling. Raises `Failure` INVALID_ARGUMENT (NUL, empty, over-long)."""
         spelled = absolute_spelling(

@@ -26,6 +26,7 @@ from agents.spec import AgentSpec, OperatingMode, PermissionMode
 from agents.tools.active import SEARCH, ActiveTools
 from agents.tools.base import Tool
 from agents.tools.environment import child_environment
+from agents.tools.search.helpers import SearchHelpers
 from agents.workspace import Workspace
 from orchestrator.approvals import Grants
 from orchestrator.feed import Feed
@@ -78,6 +79,7 @@ class Assembly:
     """Whether the main agent activates all but the core tools on demand."""
     recovery: RecoveryBook = attrs.field(factory=RecoveryBook)
     locks: PathLocks = attrs.field(factory=PathLocks)
+    helpers: SearchHelpers = attrs.field(factory=SearchHelpers)
 
     def __attrs_post_init__(self) -> None:
         self.workspace.hidden = self._hidden_from_reading
@@ -158,6 +160,7 @@ class Assembly:
             child_environment=lambda call_id, tool_span: self._child_environment(ref, call_id, tool_span),
             max_turns=max_turns or spec.max_turns or DELEGATE_TURNS,
             capture_content=self.capture_content,
+            helpers=self.helpers,
             tally=tally,
         )
 

@@ -239,6 +239,7 @@ async def _close(session: Session) -> None:
     for run in session.crew.all:
         await run.settled.wait()
     session.assembly.feed.close()
+    await trio.to_thread.run_sync(session.assembly.helpers.close)
     await trio.to_thread.run_sync(session.assembly.workspace.remove_scratch)
 
 

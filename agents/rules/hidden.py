@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+import attrs
+
 from agents.rules.permission_rules import Rule, anchored, expression
 
 Hidden = Callable[[str, bool], bool]
@@ -32,21 +34,25 @@ def hidden_by(rules: Iterable[Rule], tool: str, *, workspace: str, home: str | N
             outside.append(expression(rule.pattern))
     if not (everywhere or inside):
         return None
-    return _decider(everywhere, inside, outside, workspace.rstrip("/") + "/")
+    return _HiddenPaths(tuple(everywhere), tuple(inside), tuple(outside), workspace.rstrip("/") + "/")
 
 
-def _decider(
-    everywhere: list[re.Pattern[str]],
-    inside: list[re.Pattern[str]],
-    outside: list[re.Pattern[str]],
-    below: str,
-) -> Hidden:
-    def hidden(canonical: str, is_directory: bool) -> bool:
-        contained = canonical.startswith(below)
+@attrs.frozen
+class _HiddenPaths:
+    """Expressions over paths. A value, not a closure: a search hands it to another process."""
+
+    everywhere: tuple[re.Pattern[str], ...]
+    inside: tuple[re.Pattern[str], ...]
+    outside: tuple[re.Pattern[str], ...]
+    below: str
+    """The workspace, ending in `/`."""
+
+    def __call__(self, canonical: str, is_directory: bool) -> bool:
+        contained = canonical.startswith(self.below)
         absolute = canonical[1:]
         asked = (
-            (everywhere, absolute),
-            (inside, canonical[len(below) :]) if contained else (outside, absolute),
+            (self.everywhere, absolute),
+            (self.inside, canonical[len(self.below) :]) if contained else (self.outside, absolute),
         )
         for expressions, path in asked:
             for each in expressions:
@@ -54,5 +60,3 @@ def _decider(
                 if each.search(path) or (is_directory and each.search(path + "/")):
                     return True
         return False
-
-    return hidden

@@ -21,6 +21,7 @@ from agents.rules.paths import ResolvedPath
 from agents.snapshots import SnapshotStore
 from agents.tools.active import ActiveTools
 from agents.tools.groups import CallGroup
+from agents.tools.search.helpers import SearchHelpers
 from agents.workspace import Workspace
 from telemetry.spans import Span
 
@@ -109,6 +110,8 @@ class ToolContext:
     """The environment for child processes, already scrubbed (no provider key, no OTEL_*), with the
     session/run/call markers, TRACEPARENT and ORCHESTRATOR_SCRATCH_DIR set."""
     delegator: Delegator | None = None
+    helpers: SearchHelpers | None = None
+    """The session's processes for large searches; None: there are none."""
     active: ActiveTools | None = None
     """Which tools the agent has, and which of them are active; None: not known, nothing is ruled out."""
 

@@ -19,10 +19,12 @@ from agents.results import (
 from agents.rules.contract import PATH_CONTRACT
 from agents.rules.paths import ResolvedPath
 from agents.tools.base import CallGroup, PathUse, Preview, Risk, Target, ToolContext, ToolOutput
-from agents.tools.search.content import Found, Query, grep
+from agents.tools.search.content import Found, grep
 from agents.tools.search.globs import parse_include
 from agents.tools.search.lines import MAX_LINE_CHARS
 from agents.tools.search.patterns import parse_pattern
+from agents.tools.search.query import Query
+from agents.tools.search.rows import FileHits
 from agents.tools.search.worker import SEARCH_SECONDS, Clock, in_worker
 from telemetry import attributes as names
 
@@ -99,11 +101,11 @@ class GrepTool:
         )
         path = permit.paths[0]
 
-        def record(canonical: str, data: bytes, seen: list[int]) -> str:
-            return context.snapshots.record_grep(canonical, data, seen=seen)
+        def record(canonical: str, hits: FileHits) -> str:
+            return context.snapshots.record_grep(canonical, hits.data, digest=hits.digest, seen=hits.seen())
 
         def work(clock: Clock) -> Found:
-            return grep(context.workspace, path, query, clock=clock, record=record)
+            return grep(context.workspace, path, query, clock=clock, record=record, helpers=context.helpers)
 
         found = await in_worker(work)
         if found.timed_out and not found.hits:

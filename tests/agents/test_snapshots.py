@@ -6,6 +6,10 @@ from agents.rules.edits import digest_of, tag_of
 from agents.snapshots import SnapshotStore
 
 
+def grep_shows(store: SnapshotStore, canonical: str, data: bytes, seen: list[int]) -> str:
+    return store.record_grep(canonical, data, digest=digest_of(data), seen=seen)
+
+
 def numbered(index: int, size: int = 0) -> bytes:
     return f"version {index}\n".encode() + b"x" * size
 
@@ -82,15 +86,15 @@ def test_what_grep_showed_never_pushes_out_what_was_read() -> None:
     store = SnapshotStore()
     tag = store.record_read("/read", b"a\n", seen=[1])
     for index in range(200):
-        store.record_grep(f"/{index}", numbered(index), seen=[1])
+        grep_shows(store, f"/{index}", numbered(index), [1])
     assert store.find("/read", tag) is not None
 
 
 def test_grep_and_read_of_one_version_share_what_was_seen() -> None:
     store = SnapshotStore()
-    tag = store.record_grep("/f", b"a\nb\nc\n", seen=[2])
+    tag = grep_shows(store, "/f", b"a\nb\nc\n", [2])
     store.record_read("/f", b"a\nb\nc\n", seen=[1])
-    store.record_grep("/f", b"a\nb\nc\n", seen=[3])
+    grep_shows(store, "/f", b"a\nb\nc\n", [3])
     found = store.find("/f", tag)
     assert found is not None
     assert set(found.seen) == {1, 2, 3}
@@ -106,7 +110,7 @@ def test_everything_the_agent_wrote_is_seen() -> None:
 def test_latest_is_the_version_shown_last_by_whatever_tool() -> None:
     store = SnapshotStore()
     store.record_read("/f", b"a\n", seen=[1])
-    store.record_grep("/f", b"b\n", seen=[1])
+    grep_shows(store, "/f", b"b\n", [1])
     latest = store.latest("/f")
     assert latest is not None
     assert latest.data == b"b\n"

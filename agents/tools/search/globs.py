@@ -95,8 +95,16 @@ def _endings(pattern: str) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def parse_include(source: str) -> Callable[[str], bool]:
-    """Check and compile a `Grep.include`: a predicate over base names. Raises `Failure` INVALID_ARGUMENT."""
+@attrs.frozen
+class Include:
+    """A checked pattern over base names."""
+
+    source: str
+    matches: Callable[[str], bool]
+
+
+def parse_include(source: str) -> Include:
+    """Check and compile a `Grep.include`. Raises `Failure` INVALID_ARGUMENT."""
     _check(source, "include")
     if "/" in source or (".." in re.split(r"[{},]", source)):
         raise _invalid(
@@ -108,8 +116,8 @@ def parse_include(source: str) -> Callable[[str], bool]:
     simple = _SIMPLE_ENDING.fullmatch(source)
     if simple:
         ending = simple[1]
-        return lambda name: name.endswith(ending)
-    return _matcher(source, "include", source)
+        return Include(source, lambda name: name.endswith(ending))
+    return Include(source, _matcher(source, "include", source))
 
 
 def _check(source: str, argument: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from agents import descriptors
 from agents.rules.binary import has_binary_name, has_binary_sign
@@ -27,14 +27,20 @@ _Opened = tuple[int, os.stat_result, str, str]
 """Descriptor, facts, directory, name."""
 
 
-def read_texts(walk: Walk, sieve: Sieve) -> Generator[tuple[int, Text | None], None, None]:
+Own = Callable[[str, list[str]], list[str]]
+"""(directory, names of neighbouring files) → those of them that are to be read."""
+
+
+def read_texts(
+    walk: Walk, sieve: Sieve, tally: Tally, own: Own
+) -> Generator[tuple[int, Text | None], None, None]:
     """The files of a walk that may match, in its order, each with the number of files before it that do not.
 
-    What is passed over goes into the walk's tally. Raises what `walk.runs` raises.
+    Files that are passed over go into `tally`. Raises what `walk.runs` raises.
     """
-    tally, pace = walk.tally, _Pace()
+    pace = _Pace()
     add = sieve.add
-    with contextlib.closing(_opened(walk, pace)) as files:
+    with contextlib.closing(_opened(walk, tally, own, pace)) as files:
         for descriptor, facts, prefix, name in files:
             size, large = facts.st_size, None
             try:
@@ -90,19 +96,19 @@ class _Pace:
             self.slow = waited > max(busy, _SLOW_SECONDS)
 
 
-def _opened(walk: Walk, pace: _Pace) -> Generator[_Opened, None, None]:
+def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opened, None, None]:
     """The files of a walk, opened; the caller closes them.
 
     Where reading is slow, the system is told of files well before they are read, and fetches many at once. More
     threads that read would do the same, at the price of their fight for the interpreter.
     """
-    tally, check, open_listed = walk.tally, walk.clock.check, descriptors.open_listed
+    check, open_listed = walk.clock.check, descriptors.open_listed
     waiting: deque[_Opened] = deque()
     try:
         with contextlib.closing(walk.runs()) as runs:
             for run in runs:
                 parent, prefix = run.parent, run.prefix
-                for name in run.names:
+                for name in own(prefix, run.names):
                     if pace.slow:
                         check()
                     if has_binary_name(name):

@@ -49,6 +49,8 @@ class Sieve:
         self.room = self._view
         """Where the next file is read to: more than a small file can fill."""
         self.is_full = False
+        self.reached = ""
+        """Every file up to this path has been looked at."""
 
     def add(self, prefix: str, name: str, size: int, mtime_ns: int) -> bool:
         """Take the first `size` bytes of `room` as the content of a file. False: it is binary, and left out."""
@@ -79,6 +81,9 @@ class Sieve:
         for at in sorted(self._hits()) if self._expressions is not None else range(count):
             yield at - after, self._text(at)
             after = at + 1
+        if count:
+            prefix, name, _, _ = self._files[-1]
+            self.reached = prefix + name
         if after < count:
             yield count - after, None
         self._files.clear()

@@ -20,6 +20,7 @@ from agents.workspace import Workspace
 
 MAX_DEPTH = 64
 MAX_ENTRIES = 200_000
+MOST_IN_RUN = 512
 _CHECK_EVERY = 256
 
 
@@ -41,6 +42,11 @@ class Tally:
     binary: int = 0
     too_large: int = 0
     too_deep: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Count what another passed over as well."""
+        for field in attrs.fields(Tally):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def words(self) -> str:
         """`3 entries by ignore rules, 1 symbolic link`; empty where nothing was passed over."""
@@ -107,6 +113,8 @@ class Walk:
     enters: Callable[[str], bool] | None = None
     hidden: Hidden | None = None
     """What deny rules hide; None: nothing."""
+    since: str = ""
+    """The first path that is handed out."""
     _seen: int = 0
     _barred: frozenset[str] = frozenset()
     _secrets: frozenset[str] = frozenset()
@@ -126,8 +134,8 @@ class Walk:
             while levels:
                 level = levels[-1]
                 names, directory = level.next_run()
-                if names:
-                    yield Run(level.descriptor, level.prefix, names)
+                for begin in range(0, len(names), MOST_IN_RUN):
+                    yield Run(level.descriptor, level.prefix, names[begin : begin + MOST_IN_RUN])
                 if directory is not None:
                     below = self._below(level, directory, level.prefix + directory, len(levels))
                     if below is not None:
@@ -190,7 +198,14 @@ class Walk:
                     files.append(name)
             except OSError:
                 self.tally.unreadable += 1
+        if self.since and self.since.startswith(prefix):
+            files = [name for name in files if prefix + name >= self.since]
+            directories = [name for name in directories if self._may_reach(prefix + name)]
         return _Level(descriptor, prefix, scope, sorted(files), iter(sorted(directories)))
+
+    def _may_reach(self, directory: str) -> bool:
+        """Whether something below a directory comes at `since` or later."""
+        return directory >= self.since or self.since.startswith(directory)
 
     def _doubtful(self, names: list[str], scope: Scope) -> set[str]:
         """The names in a directory of which some rule may speak: most are spared the closer look."""

@@ -42,6 +42,11 @@ def tree(workspace: Workspace) -> list[str]:
     return sorted([*some, "d3/large.txt", "d3/exact.txt", "d3/one-more.txt"])
 
 
+def everything(_: str, names: list[str]) -> list[str]:
+    """Nobody else reads any of them."""
+    return names
+
+
 def search(workspace: Workspace, *, seconds: float = 60) -> tuple[list[str], int, Tally]:
     """Paths that came, how many files did not, and what was passed over."""
     walk = Walk(
@@ -49,7 +54,7 @@ def search(workspace: Workspace, *, seconds: float = 60) -> tuple[list[str], int
     )
     came: list[Text] = []
     passed = 0
-    for others, text in read_texts(walk, Sieve(parse_pattern("needle"))):
+    for others, text in read_texts(walk, Sieve(parse_pattern("needle")), walk.tally, everything):
         passed += others
         if text is not None:
             assert b"needle" in text.data()
@@ -121,5 +126,6 @@ def test_what_the_system_calls_empty_is_read_all_the_same(tmp_path: Path) -> Non
     workspace = make_workspace(tmp_path)
     root = workspace.resolve("/proc/self/task")
     walk = Walk(workspace, root, Clock(time.monotonic() + 60, threading.Event()), Tally())
-    paths = [text.path for _, text in read_texts(walk, Sieve(parse_pattern("^Name:"))) if text is not None]
+    texts = read_texts(walk, Sieve(parse_pattern("^Name:")), walk.tally, everything)
+    paths = [text.path for _, text in texts if text is not None]
     assert any(path.endswith("/status") for path in paths)

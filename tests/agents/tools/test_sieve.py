@@ -108,6 +108,17 @@ def test_the_content_of_a_text_is_the_file_byte_for_byte(data: bytes) -> None:
                 assert text.head(4) == data[:4]
 
 
+@given(
+    lines=st.lists(st.binary(max_size=5).filter(lambda line: b"\n" not in line and not line.endswith(b"\r")))
+)
+def test_lines_that_are_decoded_together_come_out_as_each_by_itself(lines: list[bytes]) -> None:
+    data = b"start\n" + b"".join(line + b"\n" for line in lines)
+    rows = rows_of(parse_pattern("^"), Text.of("file", data))
+    assert rows == [
+        (number, line.decode("utf-8", "replace")) for number, line in enumerate([b"start", *lines], start=1)
+    ]
+
+
 def test_a_binary_file_is_left_out_and_the_next_one_takes_its_place() -> None:
     held = Sieve(parse_pattern("needle"))
     held.room[:9] = b"needle\0\n\n"
