@@ -42,9 +42,12 @@ class Stopper:
             self.opening.cancel()
 
     async def watch(self, signals: AsyncIterator[int]) -> None:
-        """Ask at the first signal, end at the second one."""
-        async for _ in signals:
-            if self.asked.is_set():
+        """Ask at the first signal, end at the second one.
+
+        A terminal that is closed sends its signal twice: that is one wish, not impatience.
+        """
+        async for number in signals:
+            if self.asked.is_set() and number != signal.SIGHUP:
                 end_at_once()
             self.ask()
 

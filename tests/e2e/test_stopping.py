@@ -89,6 +89,18 @@ def test_one_ctrl_c_ends_a_running_turn_whose_events_nobody_reads(home: Path, ou
     assert status(home) == ["stopped"]
 
 
+def test_a_closed_terminal_that_says_so_many_times_still_lets_the_turn_settle(home: Path) -> None:
+    running, reading = unread(home, {"main": SLEEPER})
+    until(lambda: (home.parent / "repo/pid").exists())
+    for _ in range(3):
+        running.send_signal(signal.SIGHUP)
+        time.sleep(0.005)
+    running.communicate(timeout=10)
+    os.close(reading)
+    assert running.returncode == 130
+    assert status(home) == ["stopped"]
+
+
 def test_one_ctrl_c_ends_a_command_whose_first_line_nobody_reads(home: Path) -> None:
     running, reading = unread(home, {"main": SLEEPER}, full=True)
     until(lambda: len(status(home)) == 1)
