@@ -223,6 +223,7 @@ STEADY = {
 }
 """What does not change while a span is open."""
 LATER_ONLY = {
+    "orchestrator.tool.terminate",
     "error.type",
     "gen_ai.agent.description",
     "gen_ai.response.finish_reasons",
