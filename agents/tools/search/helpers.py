@@ -17,10 +17,12 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from agents.tools.search.helper import LENGTH, packed
+from agents.tools.search.helper import LENGTH, READY, packed
 from agents.tools.search.worker import Clock
 
 MOST_HELPERS = 3
+MOST_FAILURES = 3
+"""When so many did not even start, no more are tried."""
 MAX_JOB_BYTES = 32 << 10
 """So much fits into a pipe even when nobody reads; a larger job is not given away."""
 PATIENCE_SECONDS = 2.0
@@ -56,16 +58,16 @@ class Helper:
         self._jobs = self.process.stdin
         self._answers = self.process.stdout
         self._read = b""
-        self._ready = False
+        self.has_started = False
 
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
     def is_ready(self) -> bool:
         """Whether it has started up."""
-        if not self._ready and select.select([self._answers], [], [], 0)[0]:
-            self._ready = self._answers.read(1) != b""
-        return self._ready
+        if not self.has_started and select.select([self._answers], [], [], 0)[0]:
+            self.has_started = self._answers.read(1) == READY
+        return self.has_started
 
     def ask(self, job: object) -> bool:
         """Give it a job. False: it cannot be given away, or the helper is gone."""
@@ -133,6 +135,7 @@ class SearchHelpers:
         self._guard = threading.Lock()
         self._idle: list[Helper] = []
         self._busy: set[Helper] = set()
+        self._failures = 0
         self._closed = False
 
     def take(self, *, start: bool = True) -> list[Helper]:
@@ -145,15 +148,22 @@ class SearchHelpers:
                 return []
             gone = [helper for helper in self._idle if not helper.is_alive()]
             for helper in gone:
+                self._failures += not helper.has_started
                 helper.close()
             alive = [helper for helper in self._idle if helper not in gone]
             ready = [helper for helper in alive if helper.is_ready()]
             self._idle = [helper for helper in alive if helper not in ready]
             self._busy.update(ready)
-            with contextlib.suppress(OSError):  # no process to be had: the search goes on without
-                while start and len(self._idle) + len(self._busy) < self._most:
-                    self._idle.append(Helper())
+            if start and self._failures < MOST_FAILURES:
+                self._start()
             return ready
+
+    def _start(self) -> None:
+        try:
+            while len(self._idle) + len(self._busy) < self._most:
+                self._idle.append(Helper())
+        except OSError:  # no process to be had: the search goes on without
+            self._failures += 1
 
     def give_back(self, helper: Helper, *, done: bool) -> None:
         """After a job. One that is not `done` with it is ended."""

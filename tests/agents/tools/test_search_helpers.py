@@ -311,6 +311,22 @@ def test_where_no_process_can_be_started_a_search_goes_on_alone(
     assert pids(helpers) == []
 
 
+def test_helpers_that_do_not_start_are_not_tried_for_ever(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", "import no_such_module"))
+    helpers = SearchHelpers(1)
+    tried: set[int] = set()
+    try:
+        for _ in range(8):
+            same(workspace, helpers, "count")
+            tried.update(pids(helpers))
+            until(lambda: not any(helper.is_alive() for helper in helpers._idle))
+    finally:
+        helpers.close()
+    assert len(tried) == module.MOST_FAILURES
+
+
 def test_a_helper_that_has_left_is_replaced(workspace: Workspace, helpers: SearchHelpers) -> None:
     (first,) = pids(helpers)
     os.kill(first, signal.SIGTERM)
