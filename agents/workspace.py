@@ -130,14 +130,6 @@ class Workspace:
         )
         return classify(path, _walk(spelled), self.places)
 
-    def still(self, path: ResolvedPath) -> bool:
-        """Whether resolving `path.given` again gives the same canonical place, root and verdicts."""
-        try:
-            now = self.resolve(path.given)
-        except Failure:
-            return False
-        return attrs.evolve(now, kind=path.kind) == path
-
     def names_link(self, path: ResolvedPath) -> bool:
         """Whether the last part of the spelling is a symbolic link itself, now."""
         home = None if self.home is None else str(self.home)

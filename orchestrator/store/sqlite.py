@@ -14,7 +14,6 @@ from urllib.parse import quote
 import aiosqlite
 import attrs
 import msgspec
-import platformdirs
 import trio
 
 from agents.errors import ErrorCode, Failure, failure
@@ -65,11 +64,6 @@ FIND_LIMIT = 20
 _MAX_CHARACTER = "\U0010ffff"
 
 V = TypeVar("V")
-
-
-def default_store_path() -> Path:
-    """`store.sqlite3` in the platform's data directory of this user."""
-    return Path(platformdirs.user_data_dir("orchestrator")) / "store.sqlite3"
 
 
 @attrs.define(eq=False)

@@ -74,22 +74,6 @@ def test_a_descriptor_and_a_device_are_refused_as_not_a_regular_file(workspace: 
         os.close(writing)
 
 
-def test_a_path_is_still_the_same_until_something_on_the_way_changes(
-    workspace: Workspace, tmp_path: Path
-) -> None:
-    path = workspace.resolve("src/a.py")
-    assert workspace.still(path)
-    (workspace.root / "src").rename(workspace.root / "old")
-    (workspace.root / "src").symlink_to(tmp_path / "outside")
-    assert not workspace.still(path)
-
-
-def test_a_file_that_appears_meanwhile_keeps_the_path_the_same(workspace: Workspace) -> None:
-    path = workspace.resolve("new.txt")
-    (workspace.root / "new.txt").write_text("")
-    assert workspace.still(path)
-
-
 def test_the_git_directory_that_a_pointer_file_names_is_protected(tmp_path: Path) -> None:
     workspace = make_workspace(tmp_path)
     (workspace.root / ".git").write_text("gitdir: meta\n")

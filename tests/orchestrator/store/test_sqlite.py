@@ -23,7 +23,7 @@ from orchestrator.store import transaction
 from orchestrator.store.files import blob_folder
 from orchestrator.store.projection import PROJECTED
 from orchestrator.store.schema import VERSION
-from orchestrator.store.sqlite import SqliteStore, default_store_path, open_sqlite_store
+from orchestrator.store.sqlite import SqliteStore, open_sqlite_store
 from tests.orchestrator.store.stories import bare, intent, said, story
 
 ROOT = Path(__file__).parents[3]
@@ -539,10 +539,3 @@ async def beat_of(store: SqliteStore) -> int:
     record = await store.read_lease("s1")
     assert record is not None
     return record.beat
-
-
-def test_the_default_place_is_the_user_s_data_directory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_store_path() == tmp_path / "orchestrator" / "store.sqlite3"
