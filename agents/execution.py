@@ -179,9 +179,11 @@ class _Call:
             await self._finish(output)
 
     def _cancelled(self) -> ToolError:
-        return (
-            _CANCELLED_WHILE_RUNNING if self.admitted else _aborted("it was cancelled before it could start")
-        )
+        if not self.admitted:
+            return _aborted("it was cancelled before it could start")
+        tool = self.agent.tools.get(self.call.tool)
+        reads_only = tool is not None and tool.risk == "low"
+        return _CANCELLED_READING if reads_only else _CANCELLED_WHILE_RUNNING
 
     async def skip(self) -> None:
         """A call that never started: no effect, but a result."""
@@ -365,6 +367,11 @@ class _Call:
 _CANCELLED_WHILE_RUNNING = ToolError(
     code=ErrorCode.TOOL_ABORTED,
     message="Cancelled while it ran: it may have had an effect. Look before you repeat it.",
+    retriable=True,
+)
+_CANCELLED_READING = ToolError(
+    code=ErrorCode.TOOL_ABORTED,
+    message="Cancelled while it ran: it has no result and changed nothing. If it is still wanted, make the call again.",
     retriable=True,
 )
 

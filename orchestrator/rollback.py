@@ -16,7 +16,7 @@ from agents.results import FileChange
 from agents.rollback import carry_out
 from agents.rules.edits import digest_of
 from agents.rules.paths import Root
-from agents.rules.reviews import Refused, Review, plan_rollback, reviews, touched
+from agents.rules.reviews import Refused, Review, Rollback, plan_rollback, reviews, touched
 from agents.workspace import Workspace
 from orchestrator.store.base import EffectRow, Found, Store, TaskRow
 
@@ -79,6 +79,16 @@ async def stored_reviews(store: Store, scope: Scope) -> tuple[Review, ...]:
     return reviews([row for row in await store.effects(scope.session_id) if scope.holds(row)])
 
 
+async def planned(store: Store, scope: Scope, workspace: Workspace) -> Rollback:
+    """What a rollback would do now. Raises `Failure` CONFLICT naming the paths that changed later."""
+    rows = [row for row in await store.effects(scope.session_id) if scope.holds(row)]
+    current = {path: await trio.to_thread.run_sync(_hash_now, workspace, path) for path in touched(rows)}
+    plan = plan_rollback(rows, current)
+    if isinstance(plan, Refused):
+        raise Failure(plan.error)
+    return plan
+
+
 async def roll_back(
     store: Store,
     scope: Scope,
@@ -93,11 +103,7 @@ async def roll_back(
     session's. Raises `Failure`: CONFLICT naming the paths that changed later (nothing is touched then), and
     what writing files and the store raise.
     """
-    rows = [row for row in await store.effects(scope.session_id) if scope.holds(row)]
-    current = {path: await trio.to_thread.run_sync(_hash_now, workspace, path) for path in touched(rows)}
-    plan = plan_rollback(rows, current)
-    if isinstance(plan, Refused):
-        raise Failure(plan.error)
+    plan = await planned(store, scope, workspace)
     name = f"rollback-{uuid.uuid4().hex[:12]}"
     changes = await carry_out(
         plan,

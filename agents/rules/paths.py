@@ -150,6 +150,12 @@ def absolute_spelling(given: str, *, start: str, home: str | None) -> str:
                 "The user's home is unknown; give an absolute path instead of `~`.",
             )
         return f"{home}/{given[2:]}"
+    if given.startswith("~") and "/" in given:
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT,
+            f"Only the user's own `~` is known, not `{given.partition('/')[0]}`; give an absolute path, or "
+            f"`./{given}` for what is really called that.",
+        )
     return given if given.startswith("/") else f"{start}/{given}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.errors import ErrorCode, ToolError
 from agents.requests import Answer, Decision, DenialReason, PermissionRequest
-from agents.rules.advice import options_for
+from agents.rules.advice import UNJUDGED, options_for
 
 MAX_FEEDBACK_CHARS = 2000
 
@@ -61,7 +61,17 @@ def _text(
                 "Make the call again if it is still wanted when the run goes on."
             )
         case _:
-            return f"this {tool} call needs an approval and there is nobody to ask. {_nobody(request)}"
+            return f"this {tool} call needs an approval and there is nobody to ask. {_why(request)}{_nobody(request)}"
+
+
+def _why(request: PermissionRequest) -> str:
+    """What made it ask, where the arguments themselves did: other ones may not."""
+    reason = request.reason.strip()
+    if not reason:
+        return ""
+    if UNJUDGED in reason:
+        return f"{reason} If it is not what you meant (an open quote, say), write it anew. "
+    return f"{reason} "
 
 
 def _nobody(request: PermissionRequest) -> str:

@@ -17,9 +17,9 @@ from agents.results import (
     Result,
 )
 from agents.rules.contract import PATH_CONTRACT
-from agents.rules.paths import ResolvedPath
+from agents.rules.paths import PathKind, ResolvedPath
 from agents.tools.base import CallGroup, PathUse, Preview, Risk, Target, ToolContext, ToolOutput
-from agents.tools.search.content import Found, grep
+from agents.tools.search.content import MAX_NAMED_BYTES, Found, grep
 from agents.tools.search.globs import parse_include
 from agents.tools.search.lines import MAX_LINE_CHARS
 from agents.tools.search.patterns import parse_pattern
@@ -117,7 +117,12 @@ class GrepTool:
             )
         truncated = found.full or found.stopped is not None or _clipped(found) > 0
         return ToolOutput(
-            _result(query, found, truncated, _notice(query, found) or None),
+            _result(
+                query,
+                found,
+                truncated,
+                _notice(query, found, named=path.kind is not PathKind.DIRECTORY) or None,
+            ),
             attributes={names.PATH_ROOT: path.root.value, names.TRUNCATED: truncated},
         )
 
@@ -136,9 +141,7 @@ def _result(query: Query, found: Found, truncated: bool, notice: str | None) -> 
         )
     if query.mode == "count":
         counts = tuple(GrepCount(path=hit.path, count=hit.count) for hit in found.hits)
-        return GrepCountResult(
-            counts=counts, count=sum(row.count for row in counts), truncated=truncated, notice=notice
-        )
+        return GrepCountResult(counts=counts, count=found.lines, truncated=truncated, notice=notice)
     matches = tuple(
         GrepMatch(path=hit.path, line=number, text=text)
         for hit in found.hits
@@ -154,10 +157,18 @@ def _result(query: Query, found: Found, truncated: bool, notice: str | None) -> 
     )
 
 
-def _notice(query: Query, found: Found) -> str:
+def _notice(query: Query, found: Found, *, named: bool) -> str:
     parts = []
     if found.excluded:
         parts.append("Nothing was searched: `include` leaves out the one file that `path` names.")
+    elif found.tally.too_large and not found.searched and named:
+        parts.append(
+            f"Nothing was searched: the file is larger than {MAX_NAMED_BYTES >> 20} MiB. Read it in parts, or "
+            "search it with Bash (`grep -n`)."
+        )
+        return " ".join(parts)
+    elif found.tally.binary and not found.searched and named:
+        return "Nothing was searched: the file is binary. Bash can look at it (`grep -a`, `strings`, `xxd`)."
     elif not found.hits:
         files = "1 file" if found.searched == 1 else f"{found.searched} files"
         parts.append(f"No match; {files} searched.")
@@ -175,14 +186,22 @@ def _notice(query: Query, found: Found) -> str:
             "and not counted as seen."
         )
     passed_over = found.tally.words()
-    if passed_over:
+    if passed_over and not found.full:  # of a search that was cut it says nothing
         parts.append(f"Passed over: {passed_over}.")
     return " ".join(parts)
 
 
 def _cut_words(query: Query, found: Found) -> str:
     advice = "give a narrower pattern, an `include`, or a directory further down as `path`"
+    if found.full_of_rows and query.limit < MAX_HEAD:
+        advice = f"raise `headLimit` (at most {MAX_HEAD}), or {advice}"
+    elif not found.full_of_rows:
+        advice = f"the answer is full (48 KiB); {advice}"
     if query.mode == "filesWithMatches":
         return f"The {len(found.hits)} files modified last are shown, of {found.total}; {advice}."
-    rows = "matching lines" if query.mode == "content" else "files"
-    return f"The first {rows} in path order are shown, there are more; {advice}."
+    if query.mode == "count":
+        return (
+            f"The first {len(found.hits)} files in path order are shown, of {found.total}; `count` is the sum "
+            f"of all {found.total}. For more rows {advice}."
+        )
+    return f"The first matching lines in path order are shown, there are more; {advice}."

@@ -9,13 +9,22 @@ import click
 import trio
 
 from agents.errors import ErrorCode, Failure
+from agents.workspace import Workspace
 from orchestrator.cli.approvals import refuse
 from orchestrator.cli.listing import say
 from orchestrator.cli.lookup import existing_store, find, session_row
 from orchestrator.cli.options import environment
 from orchestrator.config import load_settings
 from orchestrator.premises import workspace_for
-from orchestrator.rollback import RolledBack, Scope, roll_back, scope_of_call, scope_of_found, stored_reviews
+from orchestrator.rollback import (
+    RolledBack,
+    Scope,
+    planned,
+    roll_back,
+    scope_of_call,
+    scope_of_found,
+    stored_reviews,
+)
 from orchestrator.settings import Settings
 from orchestrator.store.base import Store
 
@@ -24,7 +33,7 @@ CALL_PREFIXES = ("call-", "rollback-")
 
 @click.command("rollback")
 @click.argument("name", metavar="ID")
-@click.option("--dry-run", is_flag=True, help="Print what was changed; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what it would come to; change nothing.")
 @click.option("--store", metavar="PATH", help="The store's file.")
 def rollback(name: str, dry_run: bool, store: str | None) -> None:
     """Undo what ID did to the workspace's files, if nobody changed them since.
@@ -40,8 +49,7 @@ def rollback(name: str, dry_run: bool, store: str | None) -> None:
         async with existing_store(settings.store_path) as opened:
             scope = await _scope(opened, name)
             if dry_run:
-                reviews = await stored_reviews(opened, scope)
-                say(f"{review.change:<9} {review.path}  {review.call_id}" for review in reviews)
+                await _foretell(opened, scope, settings)
             else:
                 say(_told(await _undone(opened, scope, settings)))
 
@@ -58,12 +66,25 @@ async def _scope(store: Store, name: str) -> Scope:
     return await scope_of_found(store, await find(store, name, ErrorCode.NOT_FOUND, Path.cwd()))
 
 
+async def _foretell(store: Store, scope: Scope, settings: Settings) -> None:
+    """What was changed, then what cannot be undone. Raises `Failure` where the rollback itself would."""
+    reviews = await stored_reviews(store, scope)
+    say(f"{review.change:<9} {review.path}  {review.call_id}" for review in reviews)
+    plan = await planned(store, scope, await _workspace(store, scope, settings))
+    say(f"not undone: {words}" for words in plan.left)
+
+
+async def _workspace(store: Store, scope: Scope, settings: Settings) -> Workspace:
+    """That of the session."""
+    row = await session_row(store, scope.session_id)
+    return workspace_for(attrs.evolve(settings, workspace=Path(row.workspace)), scope.session_id)
+
+
 async def _undone(store: Store, scope: Scope, settings: Settings) -> RolledBack:
     """Hold the session, so that nobody works on it meanwhile, and undo."""
-    row = await session_row(store, scope.session_id)
-    there = attrs.evolve(settings, workspace=Path(row.workspace))
+    workspace = await _workspace(store, scope, settings)
     async with store.lease(scope.session_id, patience=0):
-        return await roll_back(store, scope, workspace=workspace_for(there, scope.session_id))
+        return await roll_back(store, scope, workspace=workspace)
 
 
 def _told(done: RolledBack) -> list[str]:

@@ -36,13 +36,17 @@ class Found:
 
     hits: list[FileHits] = attrs.field(factory=list)
     total: int = 0
-    """Files with matches, before the cut of `filesWithMatches`."""
+    """Files with matches, whether they are shown or not; not known for `content`."""
+    lines: int = 0
+    """Matching lines in all of them, where they were counted."""
     searched: int = 0
     tally: Tally = attrs.field(factory=Tally)
     excluded: bool = False
     """Whether the one named file was left out by `include`."""
     full: bool = False
     """Whether a limit was reached and there is more."""
+    full_of_rows: bool = False
+    """Whether that limit is the number of rows; else it is their size."""
     stopped: str | None = None
     """Why the search ended early otherwise, in words."""
     timed_out: bool = False
@@ -84,16 +88,20 @@ class _Grep:
                     found.hits.append(hits)
                     if hits.partial:
                         raise OutOfTime
-                    if self.room.full:
+                    if self._is_enough:
                         break
         except (OutOfTime, TooManyEntries) as early:
             found.stopped = why_stopped(early)
             found.timed_out = isinstance(early, OutOfTime)
-        found.full = self.room.full
-        found.total = len(found.hits)
+        found.full, found.full_of_rows = self.room.full, self.room.rows < 1
         if self.query.mode == "filesWithMatches":
             _cut_newest(found, self.query)
         return found
+
+    @property
+    def _is_enough(self) -> bool:
+        """Whether what comes later would not be told: a sum is of everything, however few rows of it are shown."""
+        return self.room.full and self.query.mode == "content"
 
     def _named(self) -> Generator[FileHits, None, None]:
         """The file that was named as the path."""
@@ -131,7 +139,7 @@ class _Grep:
                         if sharing.is_cut_before(text.path):
                             break
                         yield from self._looked_at(text)
-                        if self.room.full:
+                        if self._is_enough:
                             return
                 else:
                     yield from self._from_others(sharing.rest())
@@ -188,6 +196,8 @@ class _Grep:
 
     def _counted(self, path: str, mtime_ns: int, count: int) -> Iterator[FileHits]:
         shown = shown_below(self.root, path) if path else self.root.display
+        self.found.lines += count
+        self.found.total += 1
         if self.query.mode == "filesWithMatches" or self.room.take(size_of(shown) + ROW_BYTES):
             yield FileHits(shown, count, mtime_ns=mtime_ns)
 
@@ -203,5 +213,5 @@ def _cut_newest(found: Found, query: Query) -> None:
     found.hits.sort(key=lambda hit: (-hit.mtime_ns, hit.path))
     room = Room(query.limit, query.max_bytes)
     kept = [hit for hit in found.hits if not room.full and room.take(size_of(hit.path) + 4)]
-    found.full = room.full
+    found.full, found.full_of_rows = room.full, room.rows < 1
     found.hits = kept

@@ -77,7 +77,7 @@ class Room:
 
     def take(self, size: int) -> bool:
         """Whether one more row fits; the first that does not makes the result full."""
-        if self.rows < 1 or self.bytes < size:
+        if self.full or self.rows < 1 or self.bytes < size:
             self.full = True
             return False
         self.rows -= 1

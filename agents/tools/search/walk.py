@@ -172,11 +172,12 @@ class Walk:
         self._seen += len(entries)
         if self._seen > MAX_ENTRIES:
             raise TooManyEntries
-        if scope.frames and GIT_RULES in [entry.name for entry in entries]:
+        names = [entry.name for entry in entries]
+        if scope.frames and GIT_RULES in names:
             with contextlib.suppress(OSError):
                 rules = descriptors.read_plain(descriptor, GIT_RULES, MAX_RULES_BYTES)
                 scope = scope.with_rules(compile_rules(rules))
-        doubtful = self._doubtful([entry.name for entry in entries], scope)
+        doubtful = self._doubtful(names, scope)
         wants, enters = self.wants, self.enters
         files, directories = [], []
         for at, entry in enumerate(entries, start=1):

@@ -68,6 +68,7 @@ def test_what_asks_in_every_mode_has_no_option_and_the_refusal_names_none(reason
     assert options_for(asked) == ()
     answer = Answer(decision=Decision.NO_APPROVER, source="policy")
     message = refusal("no-approver", asked, answer, 120).message
+    assert asked.reason in message
     assert "--permission-mode" not in message
     assert "--allow" not in message
     assert "--permission-prompts inbox" in message

@@ -101,6 +101,12 @@ def test_a_tilde_is_the_users_home_and_never_a_folder_of_that_name() -> None:
     assert resolve("~backup", BASE).canonical == "/w/repo/~backup"
 
 
+def test_the_home_of_somebody_else_is_no_folder_of_that_name_either() -> None:
+    with pytest.raises(Failure, match=r"`\./~root/x\.txt`"):
+        absolute_spelling("~root/x.txt", start="/w/repo", home="/w/home")
+    assert resolve("./~root/x.txt", BASE).canonical == "/w/repo/~root/x.txt"
+
+
 def test_a_tilde_without_a_known_home_is_refused() -> None:
     with pytest.raises(Failure, match="absolute path"):
         absolute_spelling("~/x", start="/w/repo", home=None)

@@ -368,6 +368,42 @@ async def test_content_and_counts_come_in_path_order_and_stop_at_the_limit(conte
     assert (exact.count, exact.truncated, exact.notice) == (14, False, None)
 
 
+@pytest.mark.parametrize(("limit", "told"), [(3, "raise `headLimit`"), (2000, "the answer is full (48 KiB)")])
+async def test_a_cut_count_is_the_sum_of_all_files_and_says_which_limit_cut_it(
+    context: ToolContext, limit: int, told: str
+) -> None:
+    put(context, {f"{'long' * 40}{n:04}.txt": "foo\nfoo\n" for n in range(400)})
+    found = await result(GREP, context, pattern="foo", outputMode="count", headLimit=limit)
+    assert found.truncated
+    assert found.count == 800
+    assert len(found.counts) < 400
+    assert f"The first {len(found.counts)} files in path order are shown, of 400;" in found.notice
+    assert told in found.notice
+
+
+async def test_what_a_search_that_was_cut_passed_over_is_not_told(context: ToolContext) -> None:
+    put(context, {"a": "foo\nfoo\n", "b.png": "foo\n", "z": "foo\n"})
+    cut = await result(GREP, context, pattern="foo", headLimit=1)
+    assert "Passed over" not in cut.notice
+    assert "raise `headLimit` (at most 2000)" in cut.notice
+
+
+async def test_a_named_file_that_is_not_searched_says_so_and_how_to_look_into_it(
+    context: ToolContext,
+) -> None:
+    put(context, {"a.bin": "foo\n", "b": b"foo\0"})
+    with (context.workspace.root / "large.txt").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+        file.write(b"foo\n" * 80_000)  # beyond the part that is looked at for zeros
+    large = await result(GREP, context, pattern="foo", path="large.txt")
+    assert large.notice == (
+        "Nothing was searched: the file is larger than 64 MiB. Read it in parts, or search it with Bash (`grep -n`)."
+    )
+    for name in ("a.bin", "b"):
+        binary = await result(GREP, context, pattern="foo", path=name)
+        assert binary.notice.startswith("Nothing was searched: the file is binary.")
+
+
 async def test_files_with_matches_come_newest_first_sorted_before_the_cut(context: ToolContext) -> None:
     put(context, dict.fromkeys(("a", "b", "c", "d"), "foo\n"))
     for name, age in (("a", 300), ("b", 100), ("c", 200), ("d", 100)):

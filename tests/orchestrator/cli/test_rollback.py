@@ -68,6 +68,28 @@ def test_a_dry_run_lists_the_changes_and_makes_none(place: Path) -> None:
     assert (place / "repo/a.txt").read_text() == "changed\ntwo\n"
 
 
+def test_a_dry_run_says_what_the_rollback_itself_would_refuse(place: Path) -> None:
+    (place / "repo/a.txt").write_text("mine\n")
+    status, told, complaint = roll_back(place, "ses-one", "--dry-run")
+    assert status == 4
+    assert "modified  a.txt" in told
+    assert complaint.strip().splitlines()[-1].startswith("CONFLICT: ")
+    assert "not undone" not in told
+
+
+def test_a_dry_run_says_what_is_not_undone(place: Path) -> None:
+    outside = place / "outside.txt"
+    write = {"tool": "Write", "arguments": {"path": str(outside), "content": "x\n"}}
+    done = orc(
+        *("run", "--model", script(place, {"main": [{"calls": [write]}, {"text": "Done."}]})),
+        *("--permission-mode", "auto", "-C", place / "repo", "--session-id", "ses-two", "Go"),
+        env=environment(place / "home"),
+    )
+    assert done.returncode == 0, done.stderr
+    status, told, _ = roll_back(place, "ses-two", "--dry-run")
+    assert (status, f"not undone: {outside}" in told) == (0, True)
+
+
 def test_a_file_that_was_changed_later_is_a_conflict_and_nothing_is_touched(place: Path) -> None:
     (place / "repo/a.txt").write_text("mine\n")
     status, _, complaint = roll_back(place, "ses-one")
