@@ -74,20 +74,37 @@ class Lines:
 
 
 def searchable(data: bytes) -> bytes:
-    """The bytes that are searched: UTF-8 without a mark, lines ending in `\\n`."""
+    """The bytes that are searched: UTF-8 without a mark, lines ending in `\\n`. What is no UTF-8 is searched as Read
+    shows it, with replacement marks: an expression would not get across other bytes.
+    """
     if data.startswith(_UTF_16):
         with contextlib.suppress(UnicodeDecodeError):
             data = data.decode("utf-16").encode("utf-8", "replace")
     elif data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
+    if not is_utf8(data):
+        data = data.decode("utf-8", "replace").encode()
     # Looking for one byte first is several times faster than looking for two.
     return data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\n" in data else data
+
+
+def is_utf8(data: Buffer) -> bool:
+    """Whether all of it is."""
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def rules_out(pattern: Pattern, data: bytes) -> bool:
     """Whether no line of a file can match, told from its bytes as they are."""
     needle = pattern.required if pattern.literal is None else None if pattern.ignore_case else pattern.literal
-    return needle is not None and needle not in data and not data.startswith(_UTF_16)
+    if needle is None or needle in data or data.startswith(_UTF_16):
+        return False
+    return "\ufffd".encode() not in needle
 
 
 def matching_lines(pattern: Pattern, text: Text, check: Callable[[], None]) -> Iterator[Lines]:

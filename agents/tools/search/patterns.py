@@ -1,6 +1,7 @@
 """The pattern dialect of Grep: RE2 syntax, line by line. Pure.
 
-What other dialects write differently is translated where the meaning is clear (`\\<`, `\\Z`) and otherwise
+What other dialects write differently is translated where the meaning is clear (`\\<`; `\\A`, `\\z` and `\\Z`, which
+are edges of the line here) and otherwise
 refused with the alternative named: a pattern that silently means something else would read as "not found".
 """
 
@@ -24,8 +25,10 @@ _LOOK = ("(?=", "(?!", "(?<=", "(?<!")
 _META = frozenset(".^$*+?()[]{}|\\")
 _QUANTIFIERS = frozenset("*+?{")
 _MAX_MEMORY = 8 << 20
-_EDGES = re.compile(r"\\[AzZ]|\(\?(?![:P<])")
-"""What tells the edge of a text from that of a line, and flags, which could make others do so."""
+_FLAGS = re.compile(r"\(\?(?![:P<])")
+"""Flags could make an expression tell the edge of a text from that of a line."""
+_REPLACED = "\ufffd"
+"""Stands where a file has bytes that are no text: it is not in the file itself."""
 
 
 @attrs.frozen
@@ -54,6 +57,8 @@ class Pattern:
         """Expressions of which one matches in every file with a match, told as fast as can be, and which can search
         many files as one text; None: there are none.
         """
+        if _REPLACED in self.source:
+            return None
         plain = self.required if self.literal is None or self.ignore_case else self.literal
         if plain is not None:
             return (_compile(_escaped(plain.decode()), self.source, ignore_case=False),)
@@ -62,12 +67,13 @@ class Pattern:
     @property
     def sieve_is_plain(self) -> bool:
         """Whether they look for texts, which no end of a line is part of."""
-        return self.literal is not None or self.required is not None or bool(self.alternatives)
+        plain = self.literal is not None or self.required is not None or bool(self.alternatives)
+        return plain and _REPLACED not in self.source
 
     @property
     def joinable(self) -> bool:
         """Whether many files can be searched as one text: nothing looks at where a text begins or ends."""
-        return self.regex is not None and _EDGES.search(self.source) is None
+        return self.regex is not None and _FLAGS.search(self.source) is None
 
     @property
     def ascii_words_only(self) -> bool:
@@ -220,8 +226,14 @@ class _Scan:
             return self._quoted(at + 2)
         if sign in "<>":
             self._operator("\\b")
-        elif sign == "Z":
+        elif sign == "A":
+            self._operator("^")
+        elif sign in "zZ":
             self._operator("$")
+        elif sign in "pPx" and self.source.startswith("{", at + 2) and "}" in self.source[at + 3 :]:
+            end = self.source.index("}", at) + 1
+            self._operator(self.source[at:end])
+            return end
         elif sign == "n":
             raise _invalid(
                 self.source, "`\\n` cannot match, the search goes line by line", "search for one line"

@@ -11,7 +11,7 @@ import codecs
 from collections.abc import Iterator
 
 from agents.rules.binary import has_binary_sign
-from agents.tools.search.lines import Text, searchable
+from agents.tools.search.lines import Text, is_utf8, searchable
 from agents.tools.search.patterns import Pattern
 
 FIRST_FILES = 8
@@ -32,7 +32,8 @@ class Sieve:
     def __init__(self, pattern: Pattern) -> None:
         self._expressions = pattern.sieve()
         self._plain = pattern.sieve_is_plain
-        self._apart = pattern.ignore_case if pattern.literal is not None else not pattern.joinable
+        own = pattern.ignore_case if pattern.literal is not None else not pattern.joinable
+        self._apart = own or self._expressions is None
         """Whether a file has to stand alone to be looked at."""
         self._proves = self._expressions is not None and pattern.required is None and self._plain
         self._marks = _UTF_16 if self._plain else _MARKS
@@ -42,6 +43,8 @@ class Sieve:
         self._files: list[tuple[str, str, int, int]] = []
         """Directory, name, end of the text, modification time."""
         self._starts: list[int] = []
+        self._foreign: set[int] = set()
+        """Files that are no UTF-8, where that matters before something is found."""
         self._originals: dict[int, bytes] = {}
         """The content of files that are searched in another form."""
         self._end = 0
@@ -88,6 +91,7 @@ class Sieve:
             yield count - after, None
         self._files.clear()
         self._starts.clear()
+        self._foreign.clear()
         self._originals.clear()
         self._end = 0
         self.room = self._view
@@ -108,10 +112,7 @@ class Sieve:
         prefix, name, end, mtime_ns = self._files[at]
         start = self._starts[at]
         original = self._originals.get(at)
-        if self._apart or (
-            self._plain
-            and (self._buffer.startswith(_MARKS, start, end) or self._buffer.find(b"\r", start, end) >= 0)
-        ):
+        if self._apart or at in self._foreign or (self._plain and self._is_odd(start, end)):
             text = Text.of(
                 prefix + name, bytes(self._view[start:end]) if original is None else original, mtime_ns
             )
@@ -120,9 +121,21 @@ class Sieve:
         text.matches = self._proves
         return text
 
+    def _is_odd(self, start: int, end: int) -> bool:
+        """Whether a file may be searched in another form."""
+        text = self._buffer[start:end]
+        return text.startswith(_MARKS) or b"\r" in text or not text.isascii()
+
+    def _find_foreign(self) -> None:
+        if not self._buffer[: self._end].isascii():
+            spans = enumerate(zip(self._starts, self._files, strict=True))
+            self._foreign = {at for at, (start, file) in spans if not is_utf8(self._buffer[start : file[2]])}
+
     def _hits(self) -> set[int]:
-        """In which of the files some expression matches."""
-        hits: set[int] = set()
+        """In which of the files some expression matches, or may once the file is in another form."""
+        if not self._plain:
+            self._find_foreign()
+        hits = set(self._foreign)
         for expression in self._expressions or ():
             at = 0
             while at < len(self._starts):

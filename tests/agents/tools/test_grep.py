@@ -368,6 +368,40 @@ async def test_content_and_counts_come_in_path_order_and_stop_at_the_limit(conte
     assert (exact.count, exact.truncated, exact.notice) == (14, False, None)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        (r"print\(.*done", [1]),
+        (r"x.*y", [2]),
+        (r'x = "[^"]*"; y', [2]),
+        (r"^.*done.*$", [1]),
+        ("caf\ufffd done", [1]),
+        ("done|nothing", [1]),
+        ("DONE", []),
+    ],
+)
+@pytest.mark.parametrize("path", [None, "l.txt"])
+async def test_lines_with_bytes_that_are_no_text_are_found_as_read_shows_them(
+    context: ToolContext, pattern: str, lines: list[int], path: str | None
+) -> None:
+    put(context, {"l.txt": b'print("caf\xe9 done")\nx = "\xe9"; y = 1\n'})
+    found = await result(GREP, context, pattern=pattern, **({"path": path} if path else {}))
+    assert [match.line for match in found.matches] == lines
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}+b", r"\p{Greek}", r"\x{3b1}", r"\P{Lu}\x{3b1}", r"[\p{Greek}]"])
+async def test_classes_and_code_points_are_spelled_as_in_re2(context: ToolContext, pattern: str) -> None:
+    put(context, {"a": "1\naαb\n"})
+    assert [match.line for match in (await result(GREP, context, pattern=pattern)).matches] == [2]
+
+
+async def test_edges_of_a_text_are_edges_of_a_line(context: ToolContext) -> None:
+    put(context, {"a": "foo\nbar foo\nfoo bar\n"})
+    for pattern, lines in ((r"\Abar", [2]), (r"bar\z", [3]), (r"foo\Z", [1, 2]), (r"\Afoo\z", [1])):
+        found = await result(GREP, context, pattern=pattern)
+        assert [match.line for match in found.matches] == lines, pattern
+
+
 @pytest.mark.parametrize(("limit", "told"), [(3, "raise `headLimit`"), (2000, "the answer is full (48 KiB)")])
 async def test_a_cut_count_is_the_sum_of_all_files_and_says_which_limit_cut_it(
     context: ToolContext, limit: int, told: str
