@@ -56,12 +56,7 @@ class SnapshotStore:
 
     def find(self, canonical: str, tag: str) -> Snapshot | None:
         """The newest recorded version with this tag. None: nothing recorded (not: nothing seen)."""
-        return self._newest(
-            version
-            for ring in (self._read, self._grep)
-            for version in ring.of(canonical)
-            if version.tag == tag
-        )
+        return self._newest(version for version in self._versions(canonical) if version.tag == tag)
 
     def latest(self, canonical: str) -> Snapshot | None:
         """The version this agent was shown last, by whatever tool."""

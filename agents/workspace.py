@@ -21,6 +21,7 @@ from agents.large_files import LargeFiles
 from agents.rules.guarded import DenyList, denied_name
 from agents.rules.hidden import Hidden
 from agents.rules.paths import (
+    MAX_PATH_BYTES,
     Ask,
     Fact,
     NodeKind,
@@ -493,15 +494,21 @@ def _last(path: ResolvedPath) -> str:
     return os.path.basename(path.canonical) or "."
 
 
+def read_pointer(path: Path) -> str:
+    """The text of a file that only names a directory. Raises OSError and ValueError; reads no more than a path."""
+    with path.open("rb") as file:
+        return file.read(MAX_PATH_BYTES + 16).decode("utf-8")
+
+
 def _repository_dirs(root: Path) -> tuple[str, ...]:
     """The git directories that the workspace's `.git` file names (a worktree, a separate git directory)."""
     found: list[str] = []
     with contextlib.suppress(OSError, ValueError):
-        text = (root / ".git").read_text("utf-8")
+        text = read_pointer(root / ".git")
         if text.startswith("gitdir:"):
             own = _canonical(root / text.removeprefix("gitdir:").strip())
             found.append(str(own))
-            common = (own / "commondir").read_text("utf-8").strip()
+            common = read_pointer(own / "commondir").strip()
             found.append(str(_canonical(own / common)))
     # A pointer to a directory above the workspace would protect everything in it.
     return tuple(path for path in found if not contains(path, str(root)))

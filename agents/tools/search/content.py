@@ -88,7 +88,7 @@ class _Grep:
                     found.hits.append(hits)
                     if hits.partial:
                         raise OutOfTime
-                    if self._is_enough:
+                    if self._is_enough():
                         break
         except (OutOfTime, TooManyEntries) as early:
             found.stopped = why_stopped(early)
@@ -98,7 +98,6 @@ class _Grep:
             _cut_newest(found, self.query)
         return found
 
-    @property
     def _is_enough(self) -> bool:
         """Whether what comes later would not be told: a sum is of everything, however few rows of it are shown."""
         return self.room.full and self.query.mode == "content"
@@ -136,20 +135,26 @@ class _Grep:
                     found.searched += passed
                     if text is not None:
                         yield from self._from_others(sharing.before(text.path))
+                        if self._is_enough():
+                            return
                         if sharing.is_cut_before(text.path):
                             break
                         yield from self._looked_at(text)
-                        if self._is_enough:
+                        if self._is_enough():
                             return
                 else:
                     yield from self._from_others(sharing.rest())
             except OutOfTime:
                 yield from self._from_others(sharing.known())
                 raise
+            except TooManyEntries:  # helpers come to the same end, and have found something before it
+                yield from self._from_others(sharing.rest())
+                raise
+            finally:
+                for ending in sharing.endings():
+                    found.searched += ending.searched
+                    found.tally.add(ending.tally)
             self.room.full = self.room.full or sharing.is_cut_before(None)
-            for ending in sharing.endings():
-                found.searched += ending.searched
-                found.tally.add(ending.tally)
 
     def _job(self, since: str, part: Part) -> Job:
         query = self.query
@@ -172,7 +177,9 @@ class _Grep:
         for path, mtime_ns, count, hits in told:
             if hits is None:
                 yield from self._counted(path, mtime_ns, count)
-            elif not self.room.full:
+            elif self.room.full:
+                return
+            else:
                 self.room.take_tag(hits.path)
                 hits.cut(self.room.take_lines(hits.path, hits.texts))
                 if hits.count:

@@ -55,6 +55,9 @@ def find_files(
                             facts = os.stat(name, dir_fd=run.parent, follow_symlinks=False)
                         except FileNotFoundError:  # gone since its directory was listed
                             continue
+                        except OSError:  # its directory may be listed, but not entered
+                            tally.unreadable += 1
+                            continue
                         found.append((-facts.st_mtime_ns, path))
     except (OutOfTime, TooManyEntries) as early:
         stopped, timed_out = why_stopped(early), isinstance(early, OutOfTime)

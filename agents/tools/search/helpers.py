@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from agents.tools.search.helper import LENGTH, READY, packed
+from agents.tools.search.helper import LENGTH, READY
 from agents.tools.search.worker import Clock
 
 MOST_HELPERS = 3
@@ -57,6 +57,9 @@ class Helper:
         assert self.process.stdout is not None
         self._jobs = self.process.stdin
         self._answers = self.process.stdout
+        os.set_blocking(self._jobs.fileno(), False)
+        self._poll = select.poll()
+        self._poll.register(self._answers, select.POLLIN)
         self._read = b""
         self.has_started = False
 
@@ -65,18 +68,12 @@ class Helper:
 
     def is_ready(self) -> bool:
         """Whether it has started up."""
-        if not self.has_started and select.select([self._answers], [], [], 0)[0]:
+        if not self.has_started and self._poll.poll(0):
             self.has_started = self._answers.read(1) == READY
         return self.has_started
 
-    def ask(self, job: object) -> bool:
-        """Give it a job. False: it cannot be given away, or the helper is gone."""
-        try:
-            message = packed(job)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return False
-        if len(message) > MAX_JOB_BYTES:
-            return False
+    def ask(self, message: bytes) -> bool:
+        """Give it a job. False: it is gone, or does not read."""
         try:
             return self._jobs.write(message) == len(message)
         except OSError:
@@ -84,7 +81,7 @@ class Helper:
 
     def has_answered(self) -> bool:
         """Whether some of its answer waits to be read, or it is gone."""
-        return bool(self._read) or bool(select.select([self._answers], [], [], 0)[0])
+        return bool(self._read) or bool(self._poll.poll(0))
 
     def answers(self, clock: Clock) -> Generator[Any, None, None]:
         """The messages of its answer, without an end. Raises `HelperLost`, and what `clock.check` raises."""
@@ -102,7 +99,7 @@ class Helper:
         heard = time.monotonic()
         while len(self._read) < count:
             clock.check()
-            if select.select([self._answers], [], [], _LOOK_SECONDS)[0]:
+            if self._poll.poll(_LOOK_SECONDS * 1000):
                 more = os.read(self._answers.fileno(), 1 << 16)
                 if not more:
                     raise HelperLost
@@ -162,7 +159,7 @@ class SearchHelpers:
         try:
             while len(self._idle) + len(self._busy) < self._most:
                 self._idle.append(Helper())
-        except OSError:  # no process to be had: the search goes on without
+        except (OSError, TypeError):  # no process or no interpreter to be had: the search goes on without
             self._failures += 1
 
     def give_back(self, helper: Helper, *, done: bool) -> None:

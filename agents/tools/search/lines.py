@@ -140,8 +140,9 @@ def _spans(
     find = _finder(pattern, text)
     block, last = text.start, text.end
     find_end = text.buffer.find
+    block_bytes = min(BLOCK_BYTES, pattern.block_bytes)
     while block < last:
-        cut = find_end(b"\n", block + BLOCK_BYTES, last)
+        cut = find_end(b"\n", block + block_bytes, last)
         end_of_block = last if cut < 0 else cut + 1
         at = block
         while at < end_of_block:

@@ -25,6 +25,10 @@ _LOOK = ("(?=", "(?!", "(?<=", "(?<!")
 _META = frozenset(".^$*+?()[]{}|\\")
 _QUANTIFIERS = frozenset("*+?{")
 _MAX_MEMORY = 8 << 20
+MAX_PROGRAM = 10_000
+"""Instructions of a compiled expression. A larger one could need minutes for a single line."""
+_STEPS_AT_ONCE = 200_000_000
+"""Bytes times instructions between two looks at the clock: an expression that explodes takes as many steps."""
 _FLAGS = re.compile(r"\(\?(?![:P<])")
 """Flags could make an expression tell the edge of a text from that of a line."""
 _REPLACED = "\ufffd"
@@ -57,7 +61,7 @@ class Pattern:
         """Expressions of which one matches in every file with a match, told as fast as can be, and which can search
         many files as one text; None: there are none.
         """
-        if _REPLACED in self.source:
+        if _REPLACED in self.source or self.block_bytes < 1 << 20:
             return None
         plain = self.required if self.literal is None or self.ignore_case else self.literal
         if plain is not None:
@@ -68,7 +72,13 @@ class Pattern:
     def sieve_is_plain(self) -> bool:
         """Whether they look for texts, which no end of a line is part of."""
         plain = self.literal is not None or self.required is not None or bool(self.alternatives)
-        return plain and _REPLACED not in self.source
+        return plain and self.sieve() is not None
+
+    @property
+    def block_bytes(self) -> int:
+        """How much may be searched in one go."""
+        largest = max((regex.programsize for regex in self.regexes if regex is not None), default=1)
+        return int(max(4096, min(1 << 20, _STEPS_AT_ONCE // max(1, largest))))
 
     @property
     def joinable(self) -> bool:
@@ -96,6 +106,10 @@ def parse_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
     scan = _Scan(source)
     scan.run()
     literal = scan.literal
+    if literal == "":
+        raise _invalid(
+            source, "it stands for no text, which would match every line", "give the text to look for"
+        )
     if literal is not None and (not ignore_case or literal.isascii()):
         wanted = _encoded(literal.lower() if ignore_case else literal, source)
         regex = _compile(scan.translated, source, ignore_case) if ignore_case else None
@@ -121,13 +135,18 @@ def _compile(translated: str, source: str, ignore_case: bool) -> Any:
     options.case_sensitive = not ignore_case
     options.max_mem = _MAX_MEMORY
     try:
-        return re2.compile(_encoded("(?m)" + translated, source), options)
+        compiled = re2.compile(_encoded("(?m)" + translated, source), options)
     except re2.error as error:
         reason = error.args[0] if error.args else b"unknown reason"
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise _invalid(
             source, text.replace("(?m)", ""), "escape signs that are meant literally with `\\`"
         ) from None
+    if compiled.programsize > MAX_PROGRAM:
+        raise _invalid(
+            source, "its repetitions make it too large", "repeat fewer times, or write `.*` for any number"
+        )
+    return compiled
 
 
 def _encoded(text: str, source: str) -> bytes:
@@ -230,10 +249,10 @@ class _Scan:
             self._operator("^")
         elif sign in "zZ":
             self._operator("$")
-        elif sign in "pPx" and self.source.startswith("{", at + 2) and "}" in self.source[at + 3 :]:
-            end = self.source.index("}", at) + 1
-            self._operator(self.source[at:end])
-            return end
+        elif sign == "C":
+            raise _invalid(self.source, "`\\C` would match half a character", "write `.` for any character")
+        elif sign in "pPx":
+            return self._operand(at)
         elif sign == "n":
             raise _invalid(
                 self.source, "`\\n` cannot match, the search goes line by line", "search for one line"
@@ -245,6 +264,15 @@ class _Scan:
         else:
             self._operator("\\" + sign)
         return at + 2
+
+    def _operand(self, at: int) -> int:
+        """`\\pL`, `\\p{Greek}`, `\\x1b` or `\\x{263a}`: what belongs to it is no text."""
+        if self.source.startswith("{", at + 2) and "}" in self.source[at + 3 :]:
+            end = self.source.index("}", at) + 1
+        else:
+            end = min(len(self.source), at + (4 if self.source[at + 1] == "x" else 3))
+        self._operator(self.source[at:end])
+        return end
 
     def _quoted(self, at: int) -> int:
         end = self.source.find("\\E", at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections import deque
@@ -59,14 +60,15 @@ def read_texts(
                 walk.clock.check()
                 pace.look()
                 yield from sieve.sifted()
-            if large is not None:
-                yield 0, Text.of(prefix + name, large, facts.st_mtime_ns)
+                if large is not None:
+                    yield 0, Text.of(prefix + name, large, facts.st_mtime_ns)
+                pace.go_on()
     yield from sieve.sifted()
 
 
 def read_text(descriptor: int, size: int, limit: int, tally: Tally) -> bytes | None:
     """The bytes of one text file of about `size`; None for one that is binary or has more than `limit` bytes."""
-    first = min(size, _FIRST_READ) + 1
+    first = min(size or _FIRST_READ, _FIRST_READ) + 1  # what the system makes up has no size
     data = os.read(descriptor, first)
     if has_binary_sign(data):
         tally.binary += 1
@@ -85,15 +87,19 @@ class _Pace:
 
     def __init__(self) -> None:
         self.slow = False
-        self._begun = time.monotonic()
-        self._busy_before = time.thread_time()
+        self._busy = self._waited = 0.0
+        self.go_on()
+
+    def go_on(self) -> None:
+        """From here on files are read."""
+        self._begun, self._busy_before = time.monotonic(), time.thread_time()
 
     def look(self) -> None:
-        """Once slow, it stays so: what was fetched ahead is no longer waited for."""
-        if not self.slow:
-            busy = time.thread_time() - self._busy_before
-            waited = time.monotonic() - self._begun - busy
-            self.slow = waited > max(busy, _SLOW_SECONDS)
+        """Up to here. Once slow, it stays so: what was fetched ahead is no longer waited for."""
+        busy = time.thread_time() - self._busy_before
+        self._busy += busy
+        self._waited += time.monotonic() - self._begun - busy
+        self.slow = self.slow or self._waited > max(self._busy, _SLOW_SECONDS)
 
 
 def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opened, None, None]:
@@ -116,9 +122,13 @@ def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opene
                         continue
                     try:
                         opened = open_listed(parent, name)
-                    except OSError:
-                        tally.unreadable += 1
-                        continue
+                    except OSError as error:
+                        if error.errno not in (errno.EMFILE, errno.ENFILE) or not waiting:
+                            tally.unreadable += 1
+                            continue
+                        while waiting:  # they hold what is missing
+                            yield waiting.popleft()
+                        opened = _opened_again(parent, name)
                     if opened is None:
                         tally.special += 1
                         continue
@@ -134,6 +144,13 @@ def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opene
     finally:
         for descriptor, *_ in waiting:
             os.close(descriptor)
+
+
+def _opened_again(parent: int, name: str) -> tuple[int, os.stat_result] | None:
+    try:
+        return descriptors.open_listed(parent, name)
+    except OSError:
+        return None
 
 
 def _fetch(descriptor: int) -> None:

@@ -10,7 +10,7 @@ from agents import descriptors
 from agents.errors import Failure
 from agents.rules.ignore import APP_DEFAULTS, MAX_RULES_BYTES, RuleList, Scope, compile_rules
 from agents.rules.paths import ResolvedPath, components, contains
-from agents.workspace import Workspace
+from agents.workspace import Workspace, read_pointer
 
 OWN_RULES = ".orchestratorignore"
 GIT_RULES = ".gitignore"
@@ -74,7 +74,9 @@ def with_own_rules(scope: Scope, directory: str, workspace: Workspace, *, nested
 
 def _read_own(path: Path | None) -> RuleList:
     """Rules of a file of the user's or of git's own, which may lie behind links."""
-    return RuleList() if path is None else _read_rules(os.path.realpath(path))
+    with contextlib.suppress(ValueError):  # a NUL in what a file says of its place
+        return RuleList() if path is None else _read_rules(os.path.realpath(path))
+    return RuleList()
 
 
 def _read_rules(canonical: str) -> RuleList:
@@ -88,8 +90,8 @@ def _exclude_file(top: Path) -> Path | None:
     marker = top / ".git"
     with contextlib.suppress(OSError, ValueError):
         if marker.is_file():  # a worktree: its rules are the common repository's
-            own = top / marker.read_text("utf-8").removeprefix("gitdir:").strip()
+            own = top / read_pointer(marker).removeprefix("gitdir:").strip()
             common = own / "commondir"
-            marker = own / common.read_text("utf-8").strip() if common.is_file() else own
+            marker = own / read_pointer(common).strip() if common.is_file() else own
         return marker / "info" / "exclude"
     return None

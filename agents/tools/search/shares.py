@@ -1,7 +1,7 @@
 """A large search in shares: what a helper is asked, what it answers, and how it works on it. Blocking.
 
 A helper looks through its files as if nobody else did; what comes together is cut by who asked. Whose a file is
-can be told from its name alone, so it stays the same while the tree changes.
+can be told from its path alone, so it stays the same while the tree changes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ Hit = tuple[str, int, int, FileHits | None]
 
 @attrs.frozen
 class Part:
-    """One share of the files of a search: place `at` of so many, by their names."""
+    """One share of the files of a search: place `at` of so many, by their paths."""
 
     at: int
     places: int
 
-    def names(self, names: list[str]) -> list[str]:
-        """Those names whose files belong to it."""
-        return [name for name in names if zlib.crc32(os.fsencode(name)) % self.places == self.at]
+    def names(self, prefix: str, names: list[str]) -> list[str]:
+        """Those names in a directory whose files belong to it."""
+        above = zlib.crc32(os.fsencode(prefix))
+        return [name for name in names if zlib.crc32(os.fsencode(name), above) % self.places == self.at]
 
 
 @attrs.frozen
@@ -97,7 +98,7 @@ def work(job: Job, clock: Clock) -> Generator[Report | Ending, None, None]:
     searched, hits, told = 0, list[Hit](), time.monotonic()
     out_of_time, cut_at = False, None
     try:
-        own = read_texts(walk, sieve, tally, lambda _, names: job.part.names(names))
+        own = read_texts(walk, sieve, tally, job.part.names)
         with contextlib.closing(own) as texts:
             for passed, text in texts:
                 searched += passed

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
+import operator
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
-from agents.tools.search.helpers import Helper, HelperLost, SearchHelpers
+from agents.tools.search.helper import packed
+from agents.tools.search.helpers import MAX_JOB_BYTES, Helper, HelperLost, SearchHelpers
 from agents.tools.search.shares import Ending, Hit, Job, Part, Report, work
 from agents.tools.search.worker import Clock, OutOfTime
 
@@ -39,7 +42,7 @@ class Sharing:
             self._handed += len(names)
         for share in self._shares:
             share.listen()
-        return names if self._part is None else self._part.names(names)
+        return names if self._part is None else self._part.names(prefix, names)
 
     def _begin(self, helpers: SearchHelpers, since: str) -> None:
         ready = helpers.take(start=self._handed >= START_FILES)
@@ -52,11 +55,11 @@ class Sharing:
 
     def before(self, path: str) -> Iterator[Hit]:
         """The hits of others that come before a path, in order; waits until all are known."""
-        yield from sorted(found for share in self._shares for found in share.before(path))
+        yield from _merged(share.before(path) for share in self._shares)
 
     def rest(self) -> Iterator[Hit]:
         """All others."""
-        yield from sorted(found for share in self._shares for found in share.before(None))
+        yield from _merged(share.before(None) for share in self._shares)
 
     def is_cut_before(self, path: str | None) -> bool:
         """Whether lines of others are missing that come before a path (None: anywhere), for want of room."""
@@ -65,7 +68,7 @@ class Sharing:
 
     def known(self) -> Iterator[Hit]:
         """Those that have been told by now, for a search whose time is over."""
-        yield from sorted(found for share in self._shares for found in share.told())
+        yield from _merged(share.told() for share in self._shares)
 
     def endings(self) -> list[Ending]:
         """What the shares that are done say of themselves."""
@@ -91,15 +94,24 @@ class _Share:
         """Bytes of files in them."""
         self._reached = ""
         self._messages: Generator[Report | Ending, None, None] = helper.answers(clock)
-        if not helper.ask(job):
+        message = packed(job)
+        if len(message) > MAX_JOB_BYTES:
+            self._leave(done=True)
+            self._messages = work(job, clock)
+        elif not helper.ask(message):
             self._search_here()
 
     def before(self, path: str | None) -> Iterator[Hit]:
         """The hits before `path`; None: all of them."""
-        while self.ending is None and (path is None or self._reached < path):
-            self.hear()
-        while self._known and (path is None or self._known[0][0] < path):
-            yield self._next_known()
+        while True:
+            if self._known:
+                if path is not None and self._known[0][0] >= path:
+                    return
+                yield self._next_known()
+            elif self.ending is None and (path is None or self._reached < path):
+                self.hear()
+            else:
+                return
 
     def told(self) -> Iterator[Hit]:
         """The hits that are known without waiting."""
@@ -132,9 +144,7 @@ class _Share:
             self._reached = max(self._reached, message.reached)
             return
         self.ending = message
-        if self._helper is not None:
-            self._helpers.give_back(self._helper, done=True)
-            self._helper = None
+        self._leave(done=True)
         if message.out_of_time:
             raise OutOfTime
 
@@ -144,9 +154,16 @@ class _Share:
 
     def close(self) -> None:
         self._messages.close()
+        self._leave(done=False)
+
+    def _leave(self, *, done: bool) -> None:
         if self._helper is not None:
-            self._helpers.give_back(self._helper, done=False)
+            self._helpers.give_back(self._helper, done=done)
             self._helper = None
+
+
+def _merged(shares: Iterable[Iterator[Hit]]) -> Iterator[Hit]:
+    return heapq.merge(*shares, key=operator.itemgetter(0))
 
 
 def _weight(hit: Hit) -> int:

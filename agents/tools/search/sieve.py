@@ -117,8 +117,7 @@ class Sieve:
                 prefix + name, bytes(self._view[start:end]) if original is None else original, mtime_ns
             )
         else:
-            text = Text(prefix + name, self._buffer, start, end, original, mtime_ns)
-        text.matches = self._proves
+            text = Text(prefix + name, self._buffer, start, end, original, mtime_ns, matches=self._proves)
         return text
 
     def _is_odd(self, start: int, end: int) -> bool:

@@ -230,6 +230,17 @@ async def test_the_users_own_rules_yield_to_the_repositorys(tmp_path: Path) -> N
     assert (await result(GLOB, context, pattern="[ab].*")).matches == ("a.tmp",)
 
 
+@pytest.mark.parametrize("pointer", [b"gitdir: a\0b\n", b"foo\0", b"\xff\xfe", b"gitdir: " + b"x/" * 40_000])
+async def test_a_git_file_that_says_nonsense_of_its_place_is_passed_over(
+    tmp_path: Path, pointer: bytes
+) -> None:
+    (tmp_path / "repo").mkdir(exist_ok=True)
+    (tmp_path / "repo" / ".git").write_bytes(pointer)
+    context = make_context(tmp_path)
+    (context.workspace.root / "a.txt").touch()
+    assert (await result(GLOB, context, pattern="**/*.txt")).matches == ("a.txt",)
+
+
 async def test_denied_names_linked_and_special_files_are_counted_not_shown(
     context: ToolContext, tmp_path: Path
 ) -> None:

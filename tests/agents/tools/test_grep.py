@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from agents.tools.schema import argument_schema
 from agents.tools.search import lines as search_lines
 from agents.tools.search.lines import Text, matching_lines
 from agents.tools.search.patterns import parse_pattern
-from agents.tools.search.worker import Clock, GivenUp, in_worker
+from agents.tools.search.worker import Clock, GivenUp, OutOfTime, in_worker
 from tests.agents.tools.context import error, make_context, result
 
 GREP = GrepTool()
@@ -393,6 +394,53 @@ async def test_lines_with_bytes_that_are_no_text_are_found_as_read_shows_them(
 async def test_classes_and_code_points_are_spelled_as_in_re2(context: ToolContext, pattern: str) -> None:
     put(context, {"a": "1\naαb\n"})
     assert [match.line for match in (await result(GREP, context, pattern=pattern)).matches] == [2]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        (r"\x1b\[31m", [1]),
+        (r"\x1b\[", [1]),
+        (r"\x22hello", [2]),
+        (r"\x41bcd", [3]),
+        (r"\pLbcd", [3]),
+        (r"\PNbcd", [3]),
+    ],
+)
+async def test_what_belongs_to_an_escape_is_no_text(
+    context: ToolContext, pattern: str, lines: list[int]
+) -> None:
+    put(context, {"log.txt": b'\x1b[31mred\x1b[0m\nsay "hello"\nAbcd\n'})
+    for path in (None, "log.txt"):
+        found = await result(GREP, context, pattern=pattern, **({"path": path} if path else {}))
+        assert [match.line for match in found.matches] == lines
+
+
+@pytest.mark.parametrize("pattern", ["foo\r", "foo\r|zzz", "\ufeffhello"])
+async def test_every_mode_looks_at_the_same_lines(context: ToolContext, pattern: str) -> None:
+    put(context, {"crlf.txt": b"foo\r\n", "bom.txt": b"\xef\xbb\xbfhello\n"})
+    for mode in MODES:
+        assert await found_paths(context, mode, pattern=pattern) == [], mode
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\C", r"b\C", r"\Q\E", "|".join(f"[ab]*[ac].{{900}}{sign}" for sign in "cdefghij")]
+)
+async def test_what_cannot_be_searched_for_line_by_line_is_refused(
+    context: ToolContext, pattern: str
+) -> None:
+    refused = await error(GREP, context, pattern=pattern)
+    assert refused.code == ErrorCode.INVALID_ARGUMENT
+
+
+def test_an_expression_that_explodes_ends_with_its_time() -> None:
+    data = b"".join(bytes(97 + (n * n * line) % 7 % 2 for n in range(4000)) + b"\n" for line in range(130))
+    pattern, text = parse_pattern("[ab]*[ac].{900}c"), Text.of("", data * 10)
+    begun = time.monotonic()
+    clock = Clock(begun + 0.3, threading.Event())
+    with pytest.raises(OutOfTime):
+        list(matching_lines(pattern, text, clock.check))
+    assert time.monotonic() < begun + 8  # a file that is searched in one go takes longer
 
 
 async def test_edges_of_a_text_are_edges_of_a_line(context: ToolContext) -> None:

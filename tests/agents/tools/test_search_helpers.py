@@ -19,7 +19,7 @@ from agents.rules.edits import tag_of_digest
 from agents.rules.hidden import hidden_by
 from agents.rules.permission_rules import Rule
 from agents.tools.search import helpers as module
-from agents.tools.search import sharing
+from agents.tools.search import sharing, walk
 from agents.tools.search.content import Found, grep
 from agents.tools.search.globs import parse_include
 from agents.tools.search.helpers import Helper, SearchHelpers
@@ -150,9 +150,9 @@ def test_helpers_do_take_a_share(
     own: list[str] = []
     plain = Part.names
 
-    def noted(part: Part, names: list[str]) -> list[str]:
-        own.extend(plain(part, names))
-        return plain(part, names)
+    def noted(part: Part, prefix: str, names: list[str]) -> list[str]:
+        own.extend(plain(part, prefix, names))
+        return plain(part, prefix, names)
 
     monkeypatch.setattr(Part, "names", noted)
     found, _ = search(workspace, helpers, "count")
@@ -215,10 +215,52 @@ def test_any_tree_is_searched_alike(
 @given(name=st.text(min_size=1), places=st.integers(1, 4))
 def test_each_file_is_in_exactly_one_share(name: str, places: int) -> None:
     if name.encode("utf-8", "replace") == name.encode("utf-8", "surrogatepass"):
-        assert sum(Part(at, places).names([name]) == [name] for at in range(places)) == 1
+        assert sum(Part(at, places).names("d/", [name]) == [name] for at in range(places)) == 1
 
 
 # whatever becomes of them
+
+
+def test_a_job_that_is_too_large_leaves_its_helper_in_peace(
+    workspace: Workspace, helpers: SearchHelpers
+) -> None:
+    rules = [Rule.parse(f"Read(none-{number}/**)") for number in range(3000)]
+    hidden = hidden_by(rules, "Grep", workspace=str(workspace.root), home=None)
+    query = Query(parse_pattern("needle"), "count", EVERYTHING, EVERYTHING, hidden=hidden)
+    before = pids(helpers)
+    assert search(workspace, helpers, query=query) == search(workspace, None, query=query)
+    assert pids(helpers) == before
+
+
+@pytest.mark.parametrize("mode", ["content", "filesWithMatches", "count"])
+def test_a_tree_with_too_many_entries_loses_nothing_that_was_found(
+    workspace: Workspace, helpers: SearchHelpers, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    made_ready(helpers, 1)
+    monkeypatch.setattr(walk, "MAX_ENTRIES", 110)
+    alone, _ = search(workspace, None, mode)
+    helped, _ = search(workspace, helpers, mode)  # its own limit is the usual one
+    assert alone.stopped
+    assert helped.stopped == alone.stopped
+    assert {hit.path for hit in alone.hits} <= {hit.path for hit in helped.hits}
+
+
+@pytest.mark.parametrize("mode", ["content", "count"])
+@pytest.mark.parametrize("size", range(300, 2300, 90))
+def test_rows_are_the_first_in_path_order_wherever_their_size_cuts_them(
+    tmp_path: Path, helpers: SearchHelpers, mode: Mode, size: int
+) -> None:
+    workspace = make_workspace(tmp_path)
+    for number in range(40):
+        (workspace.root / f"{'n' * (number % 7 * 20)}{number:02}").write_text(
+            "needle" + "y" * (number % 5 * 60) + "\n"
+        )
+    made_ready(helpers, 1)
+    query = Query(parse_pattern("needle"), mode, EVERYTHING, size)
+    alone, helped = (search(workspace, some, query=query)[0] for some in (None, helpers))
+    assert alone.full
+    assert helped.hits == alone.hits
+    assert (helped.full, helped.lines) == (alone.full, alone.lines)
 
 
 def test_a_small_tree_starts_no_process(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +292,7 @@ def test_a_helper_that_dies_or_hangs_costs_nothing_but_time(
     (victim,) = pids(helpers)
     asked = Helper.ask
 
-    def ask(helper: Helper, job: object) -> bool:
+    def ask(helper: Helper, job: bytes) -> bool:
         os.kill(helper.process.pid, death)
         return asked(helper, job)
 
@@ -339,11 +381,11 @@ def test_a_helper_that_has_left_is_replaced(workspace: Workspace, helpers: Searc
     assert second != first
 
 
-def test_a_job_that_does_not_fit_into_the_pipe_is_not_given_away(helpers: SearchHelpers) -> None:
+def test_a_job_that_does_not_fit_into_the_pipe_is_not_waited_for(helpers: SearchHelpers) -> None:
     (helper,) = helpers.take()
-    assert not helper.ask("x" * module.MAX_JOB_BYTES)
-    assert not helper.ask(lambda: None)
-    helpers.give_back(helper, done=True)
+    os.kill(helper.process.pid, signal.SIGSTOP)
+    assert not helper.ask(b"x" * (1 << 20))  # more than the pipe holds, and nobody reads
+    helpers.give_back(helper, done=False)
 
 
 def test_a_search_that_is_given_up_ends_its_helpers_work(
@@ -353,7 +395,7 @@ def test_a_search_that_is_given_up_ends_its_helpers_work(
     given_up = threading.Event()
     asked = Helper.ask
 
-    def ask(helper: Helper, job: object) -> bool:
+    def ask(helper: Helper, job: bytes) -> bool:
         given_up.set()
         return asked(helper, job)
 
@@ -369,7 +411,7 @@ def test_a_search_whose_time_is_over_says_so(
 ) -> None:
     asked = Helper.ask
 
-    def ask(helper: Helper, job: object) -> bool:
+    def ask(helper: Helper, job: bytes) -> bool:
         os.kill(helper.process.pid, signal.SIGSTOP)
         return asked(helper, job)
 
