@@ -74,6 +74,7 @@ def _enter(parent: int, name: str, canonical: str, made: list[tuple[int, str]] |
         return _enter(parent, name, canonical, None)
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP) and is_link(parent, name):
+            os.readlink(name, dir_fd=parent)  # one that may not be read never was classified: PermissionError
             raise swapped(canonical) from error
         raise
 
@@ -173,6 +174,8 @@ def _take_after(descriptor: int, like: os.stat_result) -> None:
         except OSError:
             # Without its owner a file must not keep the right to act as that owner.
             mode &= ~(stat.S_ISUID | stat.S_ISGID)
+            with contextlib.suppress(OSError):  # its group may still be given, and keeps the others' access
+                os.fchown(descriptor, -1, like.st_gid)
     os.fchmod(descriptor, mode)
 
 

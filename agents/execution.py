@@ -100,6 +100,8 @@ class _Batch:
         if call.tool == "Task":
             return PlannedCall(index, tool.group, "Task")  # labels are numbered in call order
         target = call.arguments.get("path") if isinstance(call.arguments, dict) else None
+        if tool.group is CallGroup.MUTATION and _moves(call.arguments):
+            return PlannedCall(index, CallGroup.ALONE, None)  # it changes two places
         if tool.group is CallGroup.MUTATION and isinstance(target, str):
             with contextlib.suppress(Failure):  # an unusable path gets its error when the call is prepared
                 return PlannedCall(index, tool.group, self._canonical(target))
@@ -362,6 +364,12 @@ class _Call:
         """A user command's non-zero exit is a result; that of a recognised patch (it is counted) is not."""
         counted = "attempt" in error.details
         return self.call.tool == "Bash" and error.code is ErrorCode.TOOL_FAILED and not counted
+
+
+def _moves(arguments: Any) -> bool:
+    """Whether a call's arguments, not yet checked, move a file."""
+    ops = arguments.get("ops") if isinstance(arguments, dict) else None
+    return isinstance(ops, list) and any(isinstance(op, dict) and op.get("op") == "moveFile" for op in ops)
 
 
 _CANCELLED_WHILE_RUNNING = ToolError(

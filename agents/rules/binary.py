@@ -92,7 +92,6 @@ _LONG_SIGNS = re.compile(
     re.DOTALL,
 )
 _CONTROL = bytes(range(0x09)) + bytes(range(0x0E, 0x1B)) + bytes(range(0x1C, 0x20)) + b"\x0b\x7f"
-_C1 = bytes(range(0x80, 0xA0))
 _HTML = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
 
 
@@ -123,7 +122,8 @@ def is_unprintable(head: bytes) -> bool:
     """The slow part of `is_binary`: whether more than 30 % of the characters are unprintable."""
     if not head or head.startswith(_TEXT_MARKS):
         return False
-    unprintable = len(head) - len(head.translate(None, _CONTROL if _is_utf8(head) else _CONTROL + _C1))
+    # Other encodings have letters where Latin-1 has control characters, so only those of ASCII count.
+    unprintable = len(head) - len(head.translate(None, _CONTROL))
     return unprintable > MAX_UNPRINTABLE * len(head)
 
 

@@ -34,7 +34,7 @@ from agents.rules.ops import (
 )
 from agents.rules.ranges import Located, locate, range_problem
 from agents.rules.splices import Spliced, place, splice
-from agents.rules.text import TextFile, decode
+from agents.rules.text import MAX_LINE_CHARS, TextFile, decode
 
 
 @attrs.frozen
@@ -236,7 +236,13 @@ def _unseen(case: _Case, tagged: Snapshot, base: TextFile) -> Refused | None:
         return None
     shown = excerpt(base, unseen, path=case.path, tag=tagged.tag)
     first, last = unseen.ranges[0][0], unseen.ranges[-1][1]
-    if shown.complete:
+    long = next((number for number in unseen if len(base.shown_lines[number - 1]) > MAX_LINE_CHARS), None)
+    if long is not None:
+        step = (
+            f"Line {long} has {len(base.shown_lines[long - 1])} characters, more than Read ever shows "
+            f"({MAX_LINE_CHARS}): change it with Bash (`sed`, or a script), or replace the whole file with Write."
+        )
+    elif shown.complete:
         step = f"Check them in details.content, then send the same call again with tag {tagged.tag}."
     else:
         step = (
@@ -245,7 +251,8 @@ def _unseen(case: _Case, tagged: Snapshot, base: TextFile) -> Refused | None:
         )
     error = refusal(
         ErrorCode.EDIT_LINES_UNSEEN,
-        f"{_lines(unseen)} of {case.path} were never shown to you, so nothing was written.",
+        f"{_lines(unseen)} of {case.path} {'was' if len(unseen) == 1 else 'were'} never shown to you, so nothing "
+        "was written.",
         step,
         details={"tag": tagged.tag, "content": shown.content, "complete": shown.complete},
     )

@@ -226,11 +226,16 @@ def classify(given: str, walked: Walked, places: Places) -> ResolvedPath:
         given=given,
         canonical=canonical,
         root=root,
-        display=printable(relative_to(places.workspace, canonical) if inside else canonical),
+        display=spelled_out(printable(relative_to(places.workspace, canonical) if inside else canonical)),
         kind=_KINDS.get(walked.kind, PathKind.OTHER),
         denied=_denied(walked, places),
         protected=_protected(walked, places),
     )
+
+
+def spelled_out(path: str) -> str:
+    """A path below the workspace so that it means the same when it is given back: `~` is a name in it."""
+    return f"./{path}" if path.startswith("~") else path
 
 
 def printable(path: str) -> str:

@@ -27,6 +27,10 @@ _MARKS: dict[Encoding, bytes] = {
 _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
+MAX_LINE_CHARS = 2000
+"""Of one line that is shown; a longer one is cut, and does not count as seen."""
+
+
 @attrs.frozen
 class TextFile:
     """A text file as lines, with everything that is needed to write it back unchanged."""

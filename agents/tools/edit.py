@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import attrs
@@ -46,6 +47,9 @@ def _op(name: str, properties: dict[str, Any], required: list[str]) -> dict[str,
         "additionalProperties": False,
     }
 
+
+MAX_EDIT_BYTES = 32 << 20
+"""A larger file would need ten times its size in memory for its lines."""
 
 _LINE = {"type": "integer", "minimum": 1}
 _TEXT = {
@@ -105,6 +109,7 @@ class EditTool:
         "declaration or Markdown section that opens at `line`, without decorators and comments above it "
         "(`spans` in the result says which lines those were); `moveFile` (`to`, which must not exist yet) "
         "comes after the others; `deleteFile` stands alone. Operations may neither overlap nor share a line. "
+        f"Files up to {MAX_EDIT_BYTES >> 20} MiB. "
         "Each line that is replaced, deleted or named must have been shown to you. Either all "
         "operations are applied or none. A failed call says what to send instead, with the current lines and "
         "tag where it needs them. "
@@ -229,7 +234,22 @@ def _attempt(arguments: EditInput, paths: tuple[ResolvedPath, ...], context: Too
     if isinstance(request, ToolError):
         raise Failure(request)
     path, *others = paths
+    _refuse_large(path)
     return _Attempt(request, path, others[0] if others else None, context)
+
+
+def _refuse_large(path: ResolvedPath) -> None:
+    try:
+        size = os.lstat(path.canonical).st_size
+    except OSError:  # what is wrong with it is said when it is opened
+        return
+    if size > MAX_EDIT_BYTES:
+        raise failure(
+            ErrorCode.INVALID_ARGUMENT,
+            f"`{path.display}` has {size >> 20} MiB, and Edit takes files up to {MAX_EDIT_BYTES >> 20} MiB; nothing "
+            "was written. Change it with Bash (`sed -i`, `mv`, `rm`, or a script).",
+            details={"bytes": size, "limit": MAX_EDIT_BYTES},
+        )
 
 
 @attrs.define
@@ -317,7 +337,7 @@ class _Attempt:
         alike = f" Did you mean {' or '.join(hint.similar)}?" if hint.similar else ""
         return failure(
             ErrorCode.NOT_FOUND,
-            f"{self.path.display} does not exist; the nearest existing directory is {hint.nearest}.{alike} "
+            f"`{self.path.display}` does not exist; the nearest existing directory is `{hint.nearest}`.{alike} "
             "Edit never creates a file: use Write for a new one.",
             details={"nearest": hint.nearest, "similar": list(hint.similar)},
         )

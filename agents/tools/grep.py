@@ -18,10 +18,10 @@ from agents.results import (
 )
 from agents.rules.contract import PATH_CONTRACT
 from agents.rules.paths import PathKind, ResolvedPath
+from agents.rules.text import MAX_LINE_CHARS
 from agents.tools.base import CallGroup, PathUse, Preview, Risk, Target, ToolContext, ToolOutput
 from agents.tools.search.content import MAX_NAMED_BYTES, Found, grep
 from agents.tools.search.globs import parse_include
-from agents.tools.search.lines import MAX_LINE_CHARS
 from agents.tools.search.patterns import parse_pattern
 from agents.tools.search.query import Query
 from agents.tools.search.rows import FileHits

@@ -17,11 +17,11 @@ from agents.rules.binary import HEAD_BYTES, content_type, is_binary
 from agents.rules.contract import PATH_CONTRACT
 from agents.rules.edits import tag_of_digest
 from agents.rules.paths import ResolvedPath
-from agents.rules.text import decode
+from agents.rules.text import MAX_LINE_CHARS, decode
 from agents.snapshots import MAX_KEPT_BYTES, SnapshotStore
 from agents.tools.active import SEARCH, ActiveTools
 from agents.tools.base import CallGroup, PathUse, Preview, Risk, Target, ToolContext, ToolOutput
-from agents.tools.search.lines import CUT, MAX_LINE_CHARS
+from agents.tools.search.lines import CUT
 from agents.tools.search.worker import Clock, OutOfTime, in_worker
 from agents.workspace import Workspace
 from telemetry import attributes as names

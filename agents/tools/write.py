@@ -8,7 +8,7 @@ import attrs
 import msgspec
 import trio
 
-from agents.errors import Failure, ToolError
+from agents.errors import ErrorCode, Failure, ToolError, failure
 from agents.journal import read_if_there
 from agents.permit import Permit
 from agents.results import Hunk, WriteResult
@@ -96,6 +96,11 @@ class _Attempt:
 
     def compute(self, before: FileBytes | None) -> bytes:
         """The bytes to write. Raises `Failure`."""
+        if self.path.given.endswith("/"):
+            raise failure(
+                ErrorCode.INVALID_ARGUMENT,
+                f"`{self.path.given}` names a directory; give the path of a file in it, which makes the directory.",
+            )
         planned = plan_write(
             self.arguments.content,
             None if before is None else before.data,

@@ -178,6 +178,21 @@ async def test_a_termination_ends_a_siblings_wait_for_a_lock_without_executing_i
         assert (repo / "repo/b.txt").read_text().startswith("line 1\n")
 
 
+async def test_an_edit_of_what_a_call_before_it_moves_sees_it_moved(repo: Path) -> None:
+    change = {"op": "replace", "start": 1, "text": "changed"}
+    for number in range(4):
+        source, target = f"from{number}.txt", f"to{number}.txt"
+        (repo / "repo").mkdir(exist_ok=True)
+        (repo / "repo" / source).write_text("line 1\n")
+        batch = calls(
+            edit(source, {"op": "moveFile", "to": target}), edit(target, change, tag=f"${{tag:{source}}}")
+        )
+        model = scripted({"main": [calls(call("Read", path=source)), batch, say("done")]})
+        async with session_on(repo, model) as session:
+            await session.run("Go")
+        assert (repo / "repo" / target).read_text() == "changed\n"
+
+
 async def test_three_failed_patch_commands_end_the_run(repo: Path) -> None:
     patch = calls(call("Bash", command="git apply nothing.patch"))
     async with session_on(repo, scripted({"main": [patch] * 5})) as session:

@@ -9,7 +9,7 @@ import os
 import attrs
 
 from agents.rules.hidden import Hidden
-from agents.rules.paths import ResolvedPath, printable
+from agents.rules.paths import ResolvedPath, printable, spelled_out
 from agents.tools.search.globs import PathGlob
 from agents.tools.search.walk import Tally, TooManyEntries, Walk
 from agents.tools.search.worker import Clock, OutOfTime
@@ -70,7 +70,7 @@ def find_files(
 def shown_below(root: ResolvedPath, path: str) -> str:
     """A path below the root of a search as results show it."""
     if root.display == ".":
-        return printable(path)
+        return spelled_out(printable(path))
     return f"{root.display.rstrip('/')}/{printable(path)}"
 
 

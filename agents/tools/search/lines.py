@@ -13,9 +13,9 @@ from typing import Any
 
 import attrs
 
+from agents.rules.text import MAX_LINE_CHARS
 from agents.tools.search.patterns import Pattern
 
-MAX_LINE_CHARS = 2000
 BLOCK_BYTES = 1 << 20
 """How much is searched between two looks at the clock."""
 LINES_AT_ONCE = 256

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from agents.rules.effects import EffectIntent
 from agents.spec import PermissionMode
 from agents.tools.base import PathUse, Target, ToolOutput
 from agents.tools.edit import EditInput, EditTool
+from agents.tools.search.files import find_files
+from agents.tools.search.globs import parse_path_glob
+from agents.tools.search.worker import Clock
 from tests.agents.gate_world import World
 from tests.agents.tools.edit_context import Hand, KeptLog, Place, fails, make_place
 
@@ -382,3 +387,52 @@ async def test_a_move_across_the_border_counts_only_what_lies_inside(place: Plac
     assert result(output).root == "external"
     back = await hand.edit(str(place.outside / "g.txt"), result(output).tag, move("h.txt"))
     assert [(c.path, c.change) for c in back.files_changed] == [("h.txt", "created")]
+
+
+# what cannot be edited
+
+
+async def test_a_line_that_no_read_shows_whole_is_left_to_bash_or_write(place: Place, hand: Hand) -> None:
+    place.write("a.js", b"a\n" + b"y" * 2600 + b"\nc\n")
+    tag = hand.read("a.js", seen=[1, 3])
+    with fails(ErrorCode.EDIT_LINES_UNSEEN) as errors:
+        await hand.edit("a.js", tag, {"op": "replace", "start": 2, "text": "z"})
+    assert "Line 2 has 2600 characters" in errors[0].message
+    assert "Bash" in errors[0].message
+    assert "Read a.js with" not in errors[0].message
+
+
+async def test_a_file_that_is_too_large_for_edit_is_refused_before_it_is_read(
+    place: Place, hand: Hand
+) -> None:
+    path = place.write("large.log", b"line 1\nline 2\n")
+    tag = hand.read("large.log")
+    os.truncate(path, (32 << 20) + 1)
+    with fails(ErrorCode.INVALID_ARGUMENT) as errors:
+        await hand.edit("large.log", tag, {"op": "replace", "start": 1, "text": "x"})
+    assert "`large.log` has 32 MiB" in errors[0].message
+    assert "Bash" in errors[0].message
+
+
+async def test_write_to_a_directory_s_spelling_makes_no_file_of_that_name(place: Place, hand: Hand) -> None:
+    with fails(ErrorCode.INVALID_ARGUMENT):
+        await hand.write("newdir/", "x")
+    assert not (place.root / "newdir").exists()
+
+
+async def test_a_folder_that_is_called_like_the_home_is_named_so_that_it_is_found_again(
+    place: Place, hand: Hand
+) -> None:
+    place.write("~/notes.txt", b"x\n")
+    found = find_files(
+        place.workspace,
+        place.workspace.resolve("."),
+        parse_path_glob("**/*.txt"),
+        limit=9,
+        clock=Clock(time.monotonic() + 9, threading.Event()),
+    )
+    assert found.paths == ("./~/notes.txt",)
+    hand.read(found.paths[0])
+    await hand.write(found.paths[0], "y\n")
+    assert (place.root / "~" / "notes.txt").read_bytes() == b"y\n"
+    assert place.workspace.resolve("./~/notes.txt").display == "./~/notes.txt"
