@@ -245,7 +245,8 @@ class Gate:
             found = self._workspace.resolve(spelled)
         except Failure:  # a spelling that no path can have
             return None
-        return PathFact(attrs.evolve(found, given=target.path), "write" if target.write else "read")
+        place = attrs.evolve(found, given=target.path)
+        return PathFact(place, "write" if target.write else "read", removes=target.removes)
 
     # asking
 

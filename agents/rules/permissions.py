@@ -25,7 +25,7 @@ import attrs
 
 from agents.errors import ErrorCode
 from agents.rules.advice import OUTSIDE_LINE, OWN_COMMAND, PLANNING, PROTECTED, UNJUDGED, UNTOLD_PLACE
-from agents.rules.paths import ResolvedPath, Root
+from agents.rules.paths import ResolvedPath, Root, contains
 from agents.rules.permission_rules import PLUGIN_PREFIX, Grant, Rule
 from agents.rules.shell import ShellLine, SimpleCommand, allows, denies
 from agents.spec import OperatingMode, PermissionMode
@@ -88,6 +88,8 @@ class PathFact:
     use: Literal["read", "write"]
     explicit: bool = True
     """False for a default, such as Grep's root."""
+    removes: bool = False
+    """Whether it takes away what stands there, with everything in it."""
 
 
 @attrs.frozen
@@ -288,6 +290,11 @@ def _always_asks(facts: CallFacts) -> Ask | None:
     for path in _written(facts):
         if path.protected is not None:
             return Ask(f"It would write {path.display}, {PROTECTED}: {path.protected}.", None, path.outside)
+    for place in facts.places:
+        if place is not None and place.removes and contains(place.path.canonical, facts.workspace):
+            path = place.path
+            why = "the whole workspace is in it, with its git metadata"
+            return Ask(f"It would delete {path.display}, {PROTECTED}: {why}.", None, path.outside)
     if facts.kind is CallKind.BASH:
         if facts.shell is None or facts.shell.problem is not None:
             why = "" if facts.shell is None else f": {facts.shell.problem}"

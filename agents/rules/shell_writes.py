@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 
 import attrs
 
@@ -30,6 +31,7 @@ Values = dict[str, tuple[str, ...]]
 """What variables may stand for."""
 _EVERYWHERE: Values = {"PWD": (".",), "HOME": ("~",)}
 _PATTERN = re.compile(r"[*?\[]")
+_REMOVERS = frozenset({"rm", "rmdir", "unlink"})
 
 
 @attrs.frozen
@@ -47,6 +49,8 @@ class WriteTarget:
     """False for a source that a file command only reads (`cp SOURCE …`)."""
     command: str = ""
     """The command that names it, for the question."""
+    removes: bool = False
+    """Whether what stands there goes away, with everything in it."""
 
 
 _PATCH_FILE = re.compile(
@@ -83,11 +87,12 @@ def _add(
     for path in _spellings(word, values):
         if path is not None and HARMLESS.fullmatch(path):
             continue
+        removes = write and command.name in _REMOVERS and not word.pattern
         for directory in places:
             if path is None and directory and word.sketch.startswith(HOLE):
                 # relative or not, nobody knows; if it is, it lies here
                 found[WriteTarget(".", directory, write, command.text)] = None
-            found[WriteTarget(path, directory, write, command.text)] = None
+            found[WriteTarget(path, directory, write, command.text, removes)] = None
 
 
 def _spellings(word: Word, values: Values) -> tuple[str | None, ...]:
@@ -128,7 +133,9 @@ def _beginnings(word: Word) -> tuple[str, ...]:
 
 def _guarded_name(pattern: str) -> tuple[str, ...]:
     """The name without its pattern signs where that is a guarded one: `.env*` is about `.env`, too."""
-    name = re.sub(r"\*|\?|\[[^\]]*\]", "", pattern.rpartition("/")[2])
+    last = pattern.rpartition("/")[2]
+    plain = re.sub(r"\*|\?|\[[^\]]*\]", "", last)
+    name = ".git" if last.startswith(".") and fnmatchcase(".git", last) else plain
     if not name or (denied_name(name) is None and protected_place((name,), (name,)) is None):
         return ()
     return (_folder(_PATTERN.split(pattern, maxsplit=1)[0]) + name,)

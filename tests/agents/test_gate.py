@@ -624,6 +624,30 @@ async def test_a_line_that_visibly_writes_below_a_protected_place_asks_in_every_
 @pytest.mark.parametrize(
     "command",
     [
+        *("rm -rf .", 'rm -rf "$PWD"', "rm -rf ../repo", "cd sub && rm -rf ..", "rm -rf * .*", "rm -r .??*"),
+        *("rm -rf ./.[a-z]*", "rm -rf sub/..", "rmdir ../repo", "d=..; rm -rf $d", "sudo rm -rf ../repo"),
+    ],
+)
+async def test_a_line_that_takes_the_whole_workspace_away_asks_in_every_mode(
+    base: Path, command: str
+) -> None:
+    world = World(base, mode=PermissionMode.AUTO)
+    denied(await world.admit(BashTool(), command=command), "user")  # judged, never run
+    assert "is protected" in world.sink.requests[0].reason
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -rf none", "rm -rf sub/*", "rm -f *.o", "rm -rf .cache", "rm -f .*.swp"]
+)
+async def test_a_line_that_takes_a_part_of_it_away_does_not(base: Path, command: str) -> None:
+    world = World(base, mode=PermissionMode.AUTO)
+    assert isinstance(await world.admit(BashTool(), command=command), Permit)
+    assert world.sink.requests == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         *("cat .env", "tar cf - .env", "cat < .env", "head .env", "less .env", "grep X .env", "cp .env x"),
         *("echo $(< .env)", "f=.env; sort $f", "cat .env*", "base64 ./sub/../.env", "echo x > .env$(true)"),
     ],
