@@ -88,6 +88,8 @@ def refusal(letter: Letter, facts: MailFacts) -> ToolError | None:
     if why is None:
         return None
     what, step = _ABOUT[kind_of(letter)]
+    if facts.known and facts.open and not facts.held:
+        step = f"settle it and go on with `orchestrator resume {letter.session_id}`"
     return ToolError(
         code=ErrorCode.CONFLICT,
         message=f"{what} {letter.target} {why}. Nothing was changed; {step}.",

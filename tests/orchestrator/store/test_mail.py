@@ -120,7 +120,9 @@ async def test_an_answer_to_an_unknown_request_is_a_conflict(store: Store) -> No
 async def test_an_answer_where_nobody_holds_the_session_is_a_conflict(store: Store) -> None:
     async with store.lease("s1"):
         await begin(store, "q1")
-    assert "has ended" in await refused(store, answer())
+    told = await refused(store, answer())
+    assert "has ended" in told
+    assert "`orchestrator resume s1`" in told
     async with store.lease("s1"):
         assert await store.take("s1") == ()
 
