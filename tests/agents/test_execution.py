@@ -178,6 +178,17 @@ async def test_a_termination_ends_a_siblings_wait_for_a_lock_without_executing_i
         assert (repo / "repo/b.txt").read_text().startswith("line 1\n")
 
 
+async def test_other_spellings_of_a_file_keep_their_order(repo: Path) -> None:
+    spellings = ("a.txt", "./a.txt", "sub/../a.txt", str(repo / "repo" / "a.txt"))
+    (repo / "repo" / "sub").mkdir(parents=True, exist_ok=True)
+    batch = calls(*(call("Write", path=path, content=f"{number}\n") for number, path in enumerate(spellings)))
+    model = scripted({"main": [calls(call("Read", path="a.txt")), batch, say("done")]})
+    async with session_on(repo, model) as session:
+        await session.run("Go")
+        assert await results(session) == ["ok"] * 4
+    assert (repo / "repo" / "a.txt").read_text() == "3\n"
+
+
 async def test_an_edit_of_what_a_call_before_it_moves_sees_it_moved(repo: Path) -> None:
     change = {"op": "replace", "start": 1, "text": "changed"}
     for number in range(4):

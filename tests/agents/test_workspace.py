@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
@@ -15,6 +16,7 @@ import pytest
 from agents import descriptors
 from agents.errors import ErrorCode, Failure
 from agents.rules.paths import PathKind, Root
+from agents.tools.search.walk import _barred_below
 from agents.workspace import Workspace
 from tests.agents.tools.context import make_workspace
 
@@ -350,3 +352,69 @@ def test_a_worktree_is_outside_of_nothing_but_its_own_folder(tmp_path: Path) -> 
     assert head.outside
     assert head.protected is not None
     assert workspace.resolve(".git").protected is not None
+
+
+def test_a_file_of_the_same_size_that_changed_meanwhile_is_not_replaced(workspace: Workspace) -> None:
+    path = workspace.resolve("src/a.py")
+    before = workspace.read(path)
+    own = workspace.root / "src" / "a.py"
+    own.write_bytes(bytes(reversed(before.data)))
+    os.utime(own, ns=(0, before.stat.st_mtime_ns + 1))
+    with pytest.raises(Failure) as failed:
+        workspace.write(path, b"mine", temporary=".t", like=before.stat)
+    assert failed.value.error.code is ErrorCode.CONFLICT
+    assert own.read_bytes() == bytes(reversed(before.data))
+
+
+def test_what_was_written_is_durable_before_it_is_said_to_be(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    for name in ("fsync", "rename", "link"):
+        plain = getattr(os, name)
+        monkeypatch.setattr(
+            os,
+            name,
+            lambda *given, _name=name, _plain=plain, **more: (done.append(_name), _plain(*given, **more))[1],
+        )
+    path = workspace.resolve("src/a.py")
+    workspace.write(path, b"new", temporary=".t", like=workspace.read(path).stat)
+    assert done == ["fsync", "rename", "fsync"]
+    done.clear()
+    workspace.write(workspace.resolve("src/new.py"), b"new", temporary=".t", like=None)
+    assert done == ["fsync", "link", "fsync"]
+
+
+def test_without_its_owner_a_file_keeps_its_group_and_no_right_to_act_as_the_owner(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = workspace.root / "src" / "a.py"
+    own.chmod(0o6750)
+    before = workspace.read(workspace.resolve("src/a.py")).stat
+    given: list[tuple[int, int]] = []
+
+    def chown(descriptor: int, user: int, group: int) -> None:
+        given.append((user, group))
+        if user != -1:
+            raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", chown)
+    facts = list(before)
+    facts[4], facts[5] = 4242, 4343
+    foreign = os.stat_result(facts)
+    with contextlib.suppress(FileExistsError), descriptors.directory(str(own.parent)) as parent:
+        descriptors.write_temporary(parent, "fresh", b"x", foreign)
+    assert given == [(4242, 4343), (-1, 4343)]
+    assert stat.S_IMODE((own.parent / "fresh").stat().st_mode) == 0o750
+
+
+def test_a_walk_from_the_top_never_enters_what_the_kernel_shows(workspace: Workspace) -> None:
+    barred = _barred_below(workspace.places, "/")
+    assert {"proc", "sys", "dev", str(workspace.data_dir).lstrip("/")} <= barred
+    assert _barred_below(workspace.places, str(workspace.root)) == frozenset()
+
+
+def test_the_data_directory_is_denied_in_other_capitals_too(workspace: Workspace) -> None:
+    data = str(workspace.data_dir)
+    for spelling in (data, data.upper(), data.title()):
+        assert workspace.resolve(f"{spelling}/store.sqlite3").denied is not None, spelling

@@ -184,6 +184,50 @@ async def test_ignored_files_are_left_out_and_counted(context: ToolContext) -> N
     assert found.notice == "Passed over: 4 entries by ignore rules."
 
 
+async def test_the_workspaces_own_rules_yield_to_gits(context: ToolContext) -> None:
+    put(context, "a.log", "b.txt", "c.tmp")
+    (context.workspace.root / ".gitignore").write_text("*.log\n!c.tmp\n")
+    (context.workspace.root / ".orchestratorignore").write_text("!a.log\n*.tmp\n")
+    assert set((await result(GLOB, context, pattern="*.*")).matches) == {
+        *(".gitignore", ".orchestratorignore", "b.txt", "c.tmp")
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("node_modules", "bower_components", "dist", "build", ".venv", "venv", "__pycache__", "x.egg-info"),
+        *(
+            ".tox",
+            ".nox",
+            ".mypy_cache",
+            ".pytest_cache",
+            ".ruff_cache",
+            ".cache",
+            ".gradle",
+            ".next",
+            ".nuxt",
+        ),
+        *(".turbo", ".parcel-cache", ".terraform", ".hg", ".svn", ".hypothesis", ".eggs"),
+    ],
+)
+async def test_what_tools_make_is_left_out_of_every_walk(context: ToolContext, name: str) -> None:
+    put(context, f"{name}/a.py", f"sub/{name}/b.py", "c.py")
+    assert (await result(GLOB, context, pattern="**/*.py")).matches == ("c.py",)
+
+
+async def test_a_denied_directory_is_counted_like_a_denied_file(context: ToolContext) -> None:
+    put(context, ".env/a.txt", "b.txt")
+    found = await result(GLOB, context, pattern="**/*.txt")
+    assert (found.matches, found.notice) == (("b.txt",), "Passed over: 1 denied entry.")
+
+
+async def test_the_memory_of_a_process_is_in_no_walk(context: ToolContext) -> None:
+    found = await result(GLOB, context, path="/proc/self", pattern="{environ,mem,comm}")
+    assert {path.rpartition("/")[2] for path in found.matches} == {"comm"}
+    assert "denied entries" in found.notice
+
+
 @pytest.mark.parametrize("repository", [True, False])
 async def test_an_ignored_directory_that_is_named_is_searched(context: ToolContext, repository: bool) -> None:
     put(context, "build/b.py", "build/dist/c.py", "build/.env", "src/d.py", "src/build/e.py")
