@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,3 +149,16 @@ def test_the_schemas_hold_every_event_with_its_envelope_and_every_result() -> No
         assert ("seq" in definition["required"]) == (kind not in ("text.delta", "tool.progress"))
     assert {"ReadResult", "BashResult", "TaskResult"} <= set(result_schema()["$defs"])
     assert msgspec.json.encode([events, result_schema()])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a Linux process attribute")
+def test_a_run_is_unreadable_to_other_processes_before_it_does_anything() -> None:
+    program = (
+        "import ctypes\n"
+        "from orchestrator.cli import run\n"
+        "async def work():\n"
+        "    print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))  # PR_GET_DUMPABLE\n"
+        "run._start(work)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
