@@ -389,9 +389,15 @@ class Workspace:
         hint = self.list_missing_hint(path)
         similar = ", ".join(f"`{name}`" for name in hint.similar)
         advice = f"did you mean {similar}?" if similar else "list that directory to find the right name."
+        where = f"The nearest existing directory is `{hint.nearest}`; {advice}"
+        if path.root is Root.SCRATCH and not similar:
+            where = (
+                "What is in the scratch directory lasts as long as the process that works on the session: run "
+                "the command that made it again."
+            )
         return failure(
             ErrorCode.NOT_FOUND,
-            f"`{path.display}` does not exist. The nearest existing directory is `{hint.nearest}`; {advice}",
+            f"`{path.display}` does not exist. {where}",
             details={"nearest": hint.nearest, "similar": list(hint.similar)},
         )
 

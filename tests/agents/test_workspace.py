@@ -418,3 +418,9 @@ def test_the_data_directory_is_denied_in_other_capitals_too(workspace: Workspace
     data = str(workspace.data_dir)
     for spelling in (data, data.upper(), data.title()):
         assert workspace.resolve(f"{spelling}/store.sqlite3").denied is not None, spelling
+
+
+def test_a_spill_of_an_earlier_process_is_not_looked_for_where_no_tool_opens(workspace: Workspace) -> None:
+    with pytest.raises(Failure, match="run the command that made it again") as failed:
+        workspace.read(workspace.resolve(str(workspace.scratch / "bash-call-1-stdout.txt")))
+    assert failed.value.error.code is ErrorCode.NOT_FOUND
