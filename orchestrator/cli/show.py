@@ -26,8 +26,10 @@ from orchestrator.cli.transcript import Transcript
 from orchestrator.cli.words import elapsed, seconds
 from orchestrator.cli.wrapping import all_wrapped, terminal_width
 from orchestrator.config import load_settings
+from orchestrator.interruption import INTERRUPTED
 from orchestrator.premises import find_definitions
 from orchestrator.store.base import Found, SessionRow, Store, TaskRow
+from orchestrator.task import RUNNING
 
 
 @click.command("sessions")
@@ -38,7 +40,7 @@ def sessions(store: str | None, as_json: bool, limit: int) -> None:
 
     async def read(path: Path) -> tuple[SessionRow, ...]:
         async with existing_store(path) as opened:
-            return await opened.sessions(limit)
+            return tuple([await _as_it_is(opened, row) for row in await opened.sessions(limit)])
 
     path = store_path({"store": store})
     rows = trio.run(read, path) if path.exists() else ()
@@ -58,6 +60,13 @@ def sessions(store: str | None, as_json: bool, limit: int) -> None:
             cut=("TITLE", "WORKSPACE"),
         )
     )
+
+
+async def _as_it_is(store: Store, row: SessionRow) -> SessionRow:
+    """A session that says `running` though nobody works on it is what the next start will call it."""
+    if row.status == RUNNING and await store.holder(row.session_id) is None:
+        return attrs.evolve(row, status=INTERRUPTED)
+    return row
 
 
 @click.command("tasks")

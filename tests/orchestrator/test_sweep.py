@@ -14,7 +14,7 @@ from orchestrator.store.base import Store
 from orchestrator.store.memory import open_memory_store
 from orchestrator.store.sqlite import open_sqlite_store
 from telemetry.check import check_trace
-from tests.command import environment, orc, script, started, until
+from tests.command import environment, objects, orc, script, started, until
 from tests.orchestrator.store.stories import story
 
 SLEEPING = {
@@ -61,6 +61,18 @@ def start_another(home: Path) -> None:
     model = script(home, QUICK, "quick.json")
     done = orc("run", "--model", model, "-C", home / "two", "Go", env=environment(home / "home"))
     assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_session_is_listed_as_interrupted_and_its_stop_names_the_resume(
+    home: Path, killed: int
+) -> None:
+    assert alive(killed)
+    env = environment(home / "home")
+    (row,) = objects(orc("sessions", "--json", env=env).stdout)
+    assert row["status"] == "interrupted"
+    late = orc("stop", "ses-killed", env=env)
+    assert late.returncode == 4
+    assert "`orchestrator resume ses-killed`" in late.stderr
 
 
 async def test_the_next_start_settles_a_killed_session_and_ends_its_processes(
