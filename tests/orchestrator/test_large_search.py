@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from pathlib import Path
 
 import trio
 
+from agents.tools.family import snapshot
 from tests.harness import call, calls, events_of, say, scripted, session_on
 
 
 def children() -> set[int]:
     """The processes that this one has started and that still run."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # a thread that has ended
-            found.update(int(pid) for pid in (task / "children").read_text().split())
-    return found
+    return {pid for pid, one in snapshot().items() if one.parent == os.getpid() and not one.dead}
 
 
 def large_tree(root: Path, files: int = 1200) -> None:
