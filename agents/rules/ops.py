@@ -320,7 +320,7 @@ def _to(number: int, fields: dict[str, Any]) -> str:
     if not isinstance(to, str) or not to:
         given = "is missing" if to is None else f"is {_short(to)}"
         raise _Malformed(f"Operation {number}: to {given}.", "Give the new path as a string.")
-    if to.endswith("/"):
+    if to.endswith(("/", "/.")):
         raise _Malformed(
             f"Operation {number}: to {_short(to)} names a directory.", "Give the whole new path of the file."
         )

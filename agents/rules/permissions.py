@@ -88,8 +88,8 @@ class PathFact:
     use: Literal["read", "write"]
     explicit: bool = True
     """False for a default, such as Grep's root."""
-    removes: bool = False
-    """Whether it takes away what stands there, with everything in it."""
+    removes: Literal["", "itself", "below"] = ""
+    """Whether it takes away what stands there with everything in it, or what a pattern finds below."""
 
 
 @attrs.frozen
@@ -291,16 +291,26 @@ def _always_asks(facts: CallFacts) -> Ask | None:
         if path.protected is not None:
             return Ask(f"It would write {path.display}, {PROTECTED}: {path.protected}.", None, path.outside)
     for place in facts.places:
-        if place is not None and place.removes and contains(place.path.canonical, facts.workspace):
-            path = place.path
-            why = "the whole workspace is in it, with its git metadata"
-            return Ask(f"It would delete {path.display}, {PROTECTED}: {why}.", None, path.outside)
+        taken = None if place is None else _taken_away(place, facts)
+        if place is not None and taken is not None:
+            shown = place.path.display
+            return Ask(f"It would delete {shown}, {PROTECTED}: {taken} is in it.", None, place.path.outside)
     if facts.kind is CallKind.BASH:
         if facts.shell is None or facts.shell.problem is not None:
             why = "" if facts.shell is None else f": {facts.shell.problem}"
             return Ask(f"{UNJUDGED}{why}.", None, False)
         if facts.own_command:
             return Ask(f"{OWN_COMMAND}, which could answer permission requests.", None, False)
+    return None
+
+
+def _taken_away(place: PathFact, facts: CallFacts) -> str | None:
+    """What of the person's goes away as a whole; None: nothing of that size."""
+    here = place.path.canonical
+    for whole, name in ((facts.workspace, "the whole workspace"), (facts.home, "your home directory")):
+        reaches = whole is not None and contains(here, whole)
+        if reaches and (place.removes == "itself" or (place.removes == "below" and here != whole)):
+            return name
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from typing import Literal
 
 import attrs
 
@@ -49,8 +50,8 @@ class WriteTarget:
     """False for a source that a file command only reads (`cp SOURCE …`)."""
     command: str = ""
     """The command that names it, for the question."""
-    removes: bool = False
-    """Whether what stands there goes away, with everything in it."""
+    removes: Literal["", "itself", "below"] = ""
+    """Whether what stands there goes away with everything in it, or what a pattern finds below."""
 
 
 _PATCH_FILE = re.compile(
@@ -87,7 +88,9 @@ def _add(
     for path in _spellings(word, values):
         if path is not None and HARMLESS.fullmatch(path):
             continue
-        removes = write and command.name in _REMOVERS and not word.pattern
+        removes: Literal["", "itself", "below"] = ""
+        if write and command.name in _REMOVERS:
+            removes = "below" if word.pattern else "itself"
         for directory in places:
             if path is None and directory and word.sketch.startswith(HOLE):
                 # relative or not, nobody knows; if it is, it lies here
@@ -133,7 +136,9 @@ def _beginnings(word: Word) -> tuple[str, ...]:
 
 def _guarded_name(pattern: str) -> tuple[str, ...]:
     """The name without its pattern signs where that is a guarded one: `.env*` is about `.env`, too."""
+    pattern = pattern.rstrip("/")
     last = pattern.rpartition("/")[2]
+    last = re.sub(r"\[\[:\w+:\]\]", "?", last).replace("[^", "[!")  # as a shell means them
     plain = re.sub(r"\*|\?|\[[^\]]*\]", "", last)
     name = ".git" if last.startswith(".") and fnmatchcase(".git", last) else plain
     if not name or (denied_name(name) is None and protected_place((name,), (name,)) is None):

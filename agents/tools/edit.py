@@ -246,7 +246,7 @@ def _refuse_large(path: ResolvedPath) -> None:
     if size > MAX_EDIT_BYTES:
         raise failure(
             ErrorCode.INVALID_ARGUMENT,
-            f"`{path.display}` has {size >> 20} MiB, and Edit takes files up to {MAX_EDIT_BYTES >> 20} MiB; nothing "
+            f"`{path.display}` is larger than the {MAX_EDIT_BYTES >> 20} MiB that Edit takes; nothing "
             "was written. Change it with Bash (`sed -i`, `mv`, `rm`, or a script).",
             details={"bytes": size, "limit": MAX_EDIT_BYTES},
         )

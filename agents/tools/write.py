@@ -96,7 +96,7 @@ class _Attempt:
 
     def compute(self, before: FileBytes | None) -> bytes:
         """The bytes to write. Raises `Failure`."""
-        if self.path.given.endswith("/"):
+        if self.path.given.endswith(("/", "/.")):
             raise failure(
                 ErrorCode.INVALID_ARGUMENT,
                 f"`{self.path.given}` names a directory; give the path of a file in it, which makes the directory.",

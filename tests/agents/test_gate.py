@@ -625,7 +625,22 @@ async def test_a_line_that_visibly_writes_below_a_protected_place_asks_in_every_
     "command",
     [
         *("rm -rf .", 'rm -rf "$PWD"', "rm -rf ../repo", "cd sub && rm -rf ..", "rm -rf * .*", "rm -r .??*"),
-        *("rm -rf ./.[a-z]*", "rm -rf sub/..", "rmdir ../repo", "d=..; rm -rf $d", "sudo rm -rf ../repo"),
+        *(
+            "rm -rf * .[^.]*",
+            "rm -rf .[[:alpha:]]*",
+            "rm -rf .*/",
+            "rm -rf ../*",
+            "cd .. && rm -rf *",
+            'rm -rf "$HOME"',
+        ),
+        *(
+            "rm -rf ~",
+            "rm -rf ./.[a-z]*",
+            "rm -rf sub/..",
+            "rmdir ../repo",
+            "d=..; rm -rf $d",
+            "sudo rm -rf ../repo",
+        ),
     ],
 )
 async def test_a_line_that_takes_the_whole_workspace_away_asks_in_every_mode(
@@ -637,7 +652,7 @@ async def test_a_line_that_takes_the_whole_workspace_away_asks_in_every_mode(
 
 
 @pytest.mark.parametrize(
-    "command", ["rm -rf none", "rm -rf sub/*", "rm -f *.o", "rm -rf .cache", "rm -f .*.swp"]
+    "command", ["rm -rf none", "rm -rf sub/*", "rm -f *.o", "rm -rf *", "rm -rf .cache", "rm -f .*.swp"]
 )
 async def test_a_line_that_takes_a_part_of_it_away_does_not(base: Path, command: str) -> None:
     world = World(base, mode=PermissionMode.AUTO)

@@ -134,7 +134,7 @@ class _Grep:
                 for passed, text in texts:
                     found.searched += passed
                     if text is not None:
-                        yield from self._from_others(sharing.before(text.path))
+                        yield from self._from_others(sharing.before(text.path), sharing)
                         if self._is_enough():
                             return
                         if sharing.is_cut_before(text.path):
@@ -143,12 +143,12 @@ class _Grep:
                         if self._is_enough():
                             return
                 else:
-                    yield from self._from_others(sharing.rest())
+                    yield from self._from_others(sharing.rest(), sharing)
             except OutOfTime:
-                yield from self._from_others(sharing.known())
+                yield from self._from_others(sharing.known(), sharing)
                 raise
             except TooManyEntries:  # helpers come to the same end, and have found something before it
-                yield from self._from_others(sharing.rest())
+                yield from self._from_others(sharing.rest(), sharing)
                 raise
             finally:
                 for ending in sharing.endings():
@@ -173,8 +173,11 @@ class _Grep:
             deadline=self.clock.deadline,
         )
 
-    def _from_others(self, told: Iterator[Hit]) -> Iterator[FileHits]:
+    def _from_others(self, told: Iterator[Hit], sharing: Sharing) -> Iterator[FileHits]:
         for path, mtime_ns, count, hits in told:
+            if sharing.is_cut_before(path):
+                self.room.full = True
+                return
             if hits is None:
                 yield from self._counted(path, mtime_ns, count)
             elif self.room.full:

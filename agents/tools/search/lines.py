@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ BLOCK_BYTES = 1 << 20
 LINES_AT_ONCE = 256
 """How many lines are found before they are handed on."""
 
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""Bytes that are no UTF-8, once they are decoded: each is one mark, as Read shows them."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BEFORE_HIT = MAX_LINE_CHARS // 4
 CUT = "…"
@@ -83,7 +86,7 @@ def searchable(data: bytes) -> bytes:
     elif data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
     if not is_utf8(data):
-        data = data.decode("utf-8", "replace").encode()
+        data = _ESCAPED.sub("\ufffd", data.decode("utf-8", "surrogateescape")).encode()
     # Looking for one byte first is several times faster than looking for two.
     return data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\n" in data else data
 
@@ -163,6 +166,7 @@ def _spans(
             if hits:
                 yield hits, ends
         block = end_of_block
+        check()  # a long line may have taken all the time
 
 
 def _lines(buffer: Buffer, numbers: list[int], starts: list[int], ends: list[int], hits: list[int]) -> Lines:

@@ -31,6 +31,8 @@ _STEPS_AT_ONCE = 200_000_000
 """Bytes times instructions between two looks at the clock: an expression that explodes takes as many steps."""
 _FLAGS = re.compile(r"\(\?(?![:P<])")
 """Flags could make an expression tell the edge of a text from that of a line."""
+_WITHOUT_LINES = re.compile(r"\(\?[a-zA-Z]*-[a-zA-Z]*m")
+_LINE_BREAK = re.compile(r"\\x(?:0[aA]|\{0*[aA]\})")
 _REPLACED = "\ufffd"
 """Stands where a file has bytes that are no text: it is not in the file itself."""
 
@@ -271,6 +273,10 @@ class _Scan:
             end = self.source.index("}", at) + 1
         else:
             end = min(len(self.source), at + (4 if self.source[at + 1] == "x" else 3))
+        if _LINE_BREAK.fullmatch(self.source, at, end):
+            raise _invalid(
+                self.source, "it holds a line break, and the search goes line by line", "search for one line"
+            )
         self._operator(self.source[at:end])
         return end
 
@@ -324,6 +330,10 @@ class _Scan:
             raise _invalid(self.source, "RE2 has no atomic groups", "write `(?:` instead")
         if self.source.startswith("(?P=", at):
             raise _invalid(self.source, "RE2 has no back references", "spell the repeated text out")
+        if _WITHOUT_LINES.match(self.source, at):
+            raise _invalid(
+                self.source, "the search goes line by line, `m` cannot be switched off", "leave that flag out"
+            )
         if self.source.startswith("(?", at) and not self.source.startswith(("(?:", "(?P<", "(?<"), at):
             self._top_level = False  # flags: case may not matter any more
         self._depth += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import time
 from collections import deque
 from collections.abc import Callable, Generator
@@ -13,12 +14,14 @@ from agents import descriptors
 from agents.rules.binary import has_binary_name, has_binary_sign
 from agents.tools.search.lines import Text
 from agents.tools.search.sieve import SMALL_BYTES, Sieve
-from agents.tools.search.walk import Tally, Walk
+from agents.tools.search.walk import Tally, TooManyEntries, Walk
 
 MAX_FILE_BYTES = 10 << 20
 """A larger file of a tree is passed over."""
 AHEAD_FILES = 64
 """How many files are held open ahead of the one that is read, where reading waits for the disk."""
+AHEAD_SHARE = 16
+"""But no more than one of so many descriptors that this process may have."""
 _SLOW_SECONDS = 0.002
 """Shorter waits may have any reason."""
 _FIRST_READ = 256 << 10
@@ -39,6 +42,16 @@ def read_texts(
 
     Files that are passed over go into `tally`. Raises what `walk.runs` raises.
     """
+    try:
+        yield from _read(walk, sieve, tally, own)
+    except TooManyEntries:  # what was read before is searched all the same
+        yield from sieve.sifted()
+        raise
+    yield from sieve.sifted()
+
+
+def _read(walk: Walk, sieve: Sieve, tally: Tally, own: Own) -> Generator[tuple[int, Text | None], None, None]:
+    """The same without the last batch, which stays in the sieve."""
     pace = _Pace()
     add = sieve.add
     with contextlib.closing(_opened(walk, tally, own, pace)) as files:
@@ -63,7 +76,6 @@ def read_texts(
                 if large is not None:
                     yield 0, Text.of(prefix + name, large, facts.st_mtime_ns)
                 pace.go_on()
-    yield from sieve.sifted()
 
 
 def read_text(descriptor: int, size: int, limit: int, tally: Tally) -> bytes | None:
@@ -110,6 +122,7 @@ def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opene
     """
     check, open_listed = walk.clock.check, descriptors.open_listed
     waiting: deque[_Opened] = deque()
+    ahead = min(AHEAD_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // AHEAD_SHARE)
     try:
         with contextlib.closing(walk.runs()) as runs:
             for run in runs:
@@ -137,10 +150,14 @@ def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opene
                         continue
                     _fetch(opened[0])
                     waiting.append((*opened, prefix, name))
-                    if len(waiting) > AHEAD_FILES:
+                    if len(waiting) > ahead:
                         yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
+    except TooManyEntries:
+        while waiting:
+            yield waiting.popleft()
+        raise
     finally:
         for descriptor, *_ in waiting:
             os.close(descriptor)

@@ -410,13 +410,14 @@ async def test_a_file_that_is_too_large_for_edit_is_refused_before_it_is_read(
     os.truncate(path, (32 << 20) + 1)
     with fails(ErrorCode.INVALID_ARGUMENT) as errors:
         await hand.edit("large.log", tag, {"op": "replace", "start": 1, "text": "x"})
-    assert "`large.log` has 32 MiB" in errors[0].message
+    assert "`large.log` is larger than the 32 MiB that Edit takes" in errors[0].message
     assert "Bash" in errors[0].message
 
 
 async def test_write_to_a_directory_s_spelling_makes_no_file_of_that_name(place: Place, hand: Hand) -> None:
-    with fails(ErrorCode.INVALID_ARGUMENT):
-        await hand.write("newdir/", "x")
+    for spelling in ("newdir/", "newdir/."):
+        with fails(ErrorCode.INVALID_ARGUMENT):
+            await hand.write(spelling, "x")
     assert not (place.root / "newdir").exists()
 
 

@@ -433,6 +433,13 @@ async def test_what_cannot_be_searched_for_line_by_line_is_refused(
     assert refused.code == ErrorCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("pattern", ["(?-m)^foo", "(?i-m:foo$)", r"\x0a", r"a\x{0A}b"])
+async def test_what_looks_beyond_a_line_is_refused(context: ToolContext, pattern: str) -> None:
+    refused = await error(GREP, context, pattern=pattern)
+    assert refused.code == ErrorCode.INVALID_ARGUMENT
+    assert "line by line" in refused.message
+
+
 def test_an_expression_that_explodes_ends_with_its_time() -> None:
     data = b"".join(bytes(97 + (n * n * line) % 7 % 2 for n in range(4000)) + b"\n" for line in range(130))
     pattern, text = parse_pattern("[ab]*[ac].{900}c"), Text.of("", data * 10)

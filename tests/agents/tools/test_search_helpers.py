@@ -245,19 +245,38 @@ def test_a_tree_with_too_many_entries_loses_nothing_that_was_found(
     assert {hit.path for hit in alone.hits} <= {hit.path for hit in helped.hits}
 
 
+def test_lines_that_one_helper_had_no_room_for_are_not_skipped(
+    tmp_path: Path, shared_helpers: SearchHelpers
+) -> None:
+    workspace = make_workspace(tmp_path)
+    for number in range(90):
+        (workspace.root / f"f{number:02}").write_text(
+            f"needle {'y' * 1700}\n" * 60 if number % 9 == 5 else "needle\n"
+        )
+    made_ready(shared_helpers, 2)
+    for size in (3_000, 20_000, 47_104, 200_000):
+        query = Query(parse_pattern("needle"), "content", 1000, size)
+        alone, helped = (search(workspace, some, query=query) for some in (None, shared_helpers))
+        made_ready(shared_helpers, 2)
+        assert helped[0].hits == alone[0].hits
+        assert helped[1] == alone[1]
+        assert helped[0].full
+        assert alone[0].full
+
+
 @pytest.mark.parametrize("mode", ["content", "count"])
 @pytest.mark.parametrize("size", range(300, 2300, 90))
 def test_rows_are_the_first_in_path_order_wherever_their_size_cuts_them(
-    tmp_path: Path, helpers: SearchHelpers, mode: Mode, size: int
+    tmp_path: Path, shared_helpers: SearchHelpers, mode: Mode, size: int
 ) -> None:
     workspace = make_workspace(tmp_path)
     for number in range(40):
         (workspace.root / f"{'n' * (number % 7 * 20)}{number:02}").write_text(
             "needle" + "y" * (number % 5 * 60) + "\n"
         )
-    made_ready(helpers, 1)
+    made_ready(shared_helpers, 2)
     query = Query(parse_pattern("needle"), mode, EVERYTHING, size)
-    alone, helped = (search(workspace, some, query=query)[0] for some in (None, helpers))
+    alone, helped = (search(workspace, some, query=query)[0] for some in (None, shared_helpers))
     assert alone.full
     assert helped.hits == alone.hits
     assert (helped.full, helped.lines) == (alone.full, alone.lines)
