@@ -110,20 +110,13 @@ class Sieve:
 
     def _text(self, at: int) -> Text:
         prefix, name, end, mtime_ns = self._files[at]
-        start = self._starts[at]
-        original = self._originals.get(at)
-        if self._apart or at in self._foreign or (self._plain and self._is_odd(start, end)):
-            text = Text.of(
-                prefix + name, bytes(self._view[start:end]) if original is None else original, mtime_ns
-            )
-        else:
-            text = Text(prefix + name, self._buffer, start, end, original, mtime_ns, matches=self._proves)
-        return text
-
-    def _is_odd(self, start: int, end: int) -> bool:
-        """Whether a file may be searched in another form."""
-        text = self._buffer[start:end]
-        return text.startswith(_MARKS) or b"\r" in text or not text.isascii()
+        start, original = self._starts[at], self._originals.get(at)
+        if self._plain or self._apart or at in self._foreign:
+            data = bytes(self._view[start:end]) if original is None else original
+            text = Text.of(prefix + name, data, mtime_ns)
+            text.matches = self._proves and text.buffer is data
+            return text
+        return Text(prefix + name, self._buffer, start, end, original, mtime_ns)
 
     def _find_foreign(self) -> None:
         if not self._buffer[: self._end].isascii():
