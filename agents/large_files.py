@@ -6,7 +6,6 @@ import bisect
 import codecs
 import hashlib
 import os
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import attrs
 
-from agents.rules.text import REPLACEMENT, Encoding, Newline
+from agents.rules.text import Encoding, Newline, marked
 
 _CHUNK = 1 << 20
 _MAX_KNOWN = 64
@@ -23,7 +22,6 @@ _MARKS: tuple[tuple[bytes, Encoding], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_ESCAPED = re.compile("[\udc80-\udcff]")
 _Identity = tuple[int, int, int, int, int]
 
 
@@ -197,7 +195,7 @@ class _Partial:
         """The line without its ending: a `\\r` belongs to the ending where a `\\n` follows."""
         returned = ended and self._tail == "\r"
         length = self.length - returned
-        text = _ESCAPED.sub(REPLACEMENT, self._text[: min(length, self._max)])
+        text = marked(self._text[: min(length, self._max)])
         return WindowLine(text, clipped=length > self._max)
 
 

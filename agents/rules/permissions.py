@@ -290,9 +290,9 @@ def _always_asks(facts: CallFacts) -> Ask | None:
     for path in _written(facts):
         if path.protected is not None:
             return Ask(f"It would write {path.display}, {PROTECTED}: {path.protected}.", None, path.outside)
-    for place in facts.places:
-        taken = None if place is None else _taken_away(place, facts)
-        if place is not None and taken is not None:
+    for place in filter(None, facts.places):
+        taken = _taken_away(place, facts)
+        if taken is not None:
             shown = place.path.display
             return Ask(f"It would delete {shown}, {PROTECTED}: {taken} is in it.", None, place.path.outside)
     if facts.kind is CallKind.BASH:

@@ -31,6 +31,11 @@ MAX_LINE_CHARS = 2000
 """Of one line that is shown; a longer one is cut, and does not count as seen."""
 
 
+def marked(text: str) -> str:
+    """What was decoded with `surrogateescape` as it is shown: each byte that is no UTF-8 as one mark."""
+    return _ESCAPED.sub(REPLACEMENT, text)
+
+
 @attrs.frozen
 class TextFile:
     """A text file as lines, with everything that is needed to write it back unchanged."""
@@ -63,7 +68,7 @@ class TextFile:
         """The lines as they may be shown: each undecodable byte as one replacement mark."""
         if self.encoding != "unknown-8bit":
             return self.lines
-        return tuple(_ESCAPED.sub(REPLACEMENT, line) for line in self.lines)
+        return tuple(map(marked, self.lines))
 
     def encode(self) -> bytes:
         """The bytes of the file. Raises `UnicodeEncodeError` for text the encoding cannot hold."""

@@ -162,11 +162,10 @@ def _notice(query: Query, found: Found, *, named: bool) -> str:
     if found.excluded:
         parts.append("Nothing was searched: `include` leaves out the one file that `path` names.")
     elif found.tally.too_large and not found.searched and named:
-        parts.append(
+        return (
             f"Nothing was searched: the file is larger than {MAX_NAMED_BYTES >> 20} MiB. Read it in parts, or "
             "search it with Bash (`grep -n`)."
         )
-        return " ".join(parts)
     elif found.tally.binary and not found.searched and named:
         return "Nothing was searched: the file is binary. Bash can look at it (`grep -a`, `strings`, `xxd`)."
     elif not found.hits:

@@ -38,9 +38,13 @@ async def _lines(store: Store, review: Review, origins: Mapping[str | None, Effe
     after = b"" if review.after_hash is None else await _after(store, review, origins)
     if before is None or after is None or max(len(before), len(after)) > MAX_BYTES:
         large = any(data is not None and len(data) > MAX_BYTES for data in (before, after))
-        why = "larger than 2 MiB" if large else "changed again since, so its lines are not known any more"
+        why = (
+            "is larger than 2 MiB"
+            if large
+            else "was changed again since, so its lines are not known any more"
+        )
         regions = [f"@@ -{h.old_start},{h.old_lines} +{h.new_start},{h.new_lines} @@" for h in review.hunks]
-        return [*regions, f"({review.path} is {why})" if large else f"({review.path} was {why})"]
+        return [*regions, f"({review.path} {why})"]
     created, deleted = review.before_hash is None, review.after_hash is None
     diff = unified(decode(before), decode(after), review.path, created=created, deleted=deleted)
     return diff.splitlines()[2:]

@@ -15,8 +15,8 @@ from agents.tools.search.helpers import SearchHelpers
 from agents.tools.search.lines import Text, rules_out
 from agents.tools.search.query import Query
 from agents.tools.search.reading import read_text, read_texts
-from agents.tools.search.rows import ROW_BYTES, FileHits, NotText, Room, count_in, lines_of, size_of
-from agents.tools.search.shares import Hit, Job, Part
+from agents.tools.search.rows import ROW_BYTES, FileHits, Hit, NotText, Room, look, size_of
+from agents.tools.search.shares import Job, Part
 from agents.tools.search.sharing import Sharing
 from agents.tools.search.sieve import Sieve
 from agents.tools.search.walk import Tally, TooManyEntries, Walk
@@ -189,23 +189,24 @@ class _Grep:
                     yield self._recorded(path, hits)
 
     def _looked_at(self, text: Text) -> Iterator[FileHits]:
-        query, found, check = self.query, self.found, self.clock.check
+        query, found = self.query, self.found
         found.searched += 1
         try:
-            if query.mode == "content":
-                hits = lines_of(self.root, text, query.pattern, self.room, check)
-                if hits is not None:
-                    yield self._recorded(text.path, hits)
-                return
-            count = count_in(text, query.pattern, query.mode, check)
-            if count:
-                yield from self._counted(text.path, text.mtime_ns, count)
+            hit = look(self.root, text, query.pattern, query.mode, self.room, self.clock.check)
         except NotText:
             found.searched -= 1
             found.tally.binary += 1
+            return
+        if hit is None:
+            return
+        path, mtime_ns, count, hits = hit
+        if hits is None:
+            yield from self._counted(path, mtime_ns, count)
+        else:
+            yield self._recorded(path, hits)
 
     def _counted(self, path: str, mtime_ns: int, count: int) -> Iterator[FileHits]:
-        shown = shown_below(self.root, path) if path else self.root.display
+        shown = shown_below(self.root, path)
         self.found.lines += count
         self.found.total += 1
         if self.query.mode == "filesWithMatches" or self.room.take(size_of(shown) + ROW_BYTES):

@@ -68,7 +68,9 @@ def find_files(
 
 
 def shown_below(root: ResolvedPath, path: str) -> str:
-    """A path below the root of a search as results show it."""
+    """A path below the root of a search as results show it; an empty one is the root."""
+    if not path:
+        return root.display
     if root.display == ".":
         return spelled_out(printable(path))
     return f"{root.display.rstrip('/')}/{printable(path)}"

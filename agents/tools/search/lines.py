@@ -8,22 +8,17 @@ from __future__ import annotations
 import codecs
 import contextlib
 import functools
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 
-from agents.rules.text import MAX_LINE_CHARS
-from agents.tools.search.patterns import Pattern
+from agents.rules.text import MAX_LINE_CHARS, REPLACEMENT, marked
+from agents.tools.search.patterns import BLOCK_BYTES, Pattern
 
-BLOCK_BYTES = 1 << 20
-"""How much is searched between two looks at the clock."""
 LINES_AT_ONCE = 256
 """How many lines are found before they are handed on."""
 
-_ESCAPED = re.compile("[\udc80-\udcff]")
-"""Bytes that are no UTF-8, once they are decoded: each is one mark, as Read shows them."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BEFORE_HIT = MAX_LINE_CHARS // 4
 CUT = "…"
@@ -86,7 +81,7 @@ def searchable(data: bytes) -> bytes:
     elif data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
     if not is_utf8(data):
-        data = _ESCAPED.sub("\ufffd", data.decode("utf-8", "surrogateescape")).encode()
+        data = marked(data.decode("utf-8", "surrogateescape")).encode()
     # Looking for one byte first is several times faster than looking for two.
     return data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\n" in data else data
 
@@ -107,7 +102,7 @@ def rules_out(pattern: Pattern, data: bytes) -> bool:
     needle = pattern.required if pattern.literal is None else None if pattern.ignore_case else pattern.literal
     if needle is None or needle in data or data.startswith(_UTF_16):
         return False
-    return "\ufffd".encode() not in needle
+    return REPLACEMENT.encode() not in needle
 
 
 def matching_lines(pattern: Pattern, text: Text, check: Callable[[], None]) -> Iterator[Lines]:

@@ -7,12 +7,14 @@ refused with the alternative named: a pattern that silently means something else
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
 import attrs
 
 from agents.errors import ErrorCode, Failure, failure
+from agents.rules.text import REPLACEMENT
 
 MAX_PATTERN_CHARS = 1000
 MIN_REQUIRED = 3
@@ -27,14 +29,14 @@ _QUANTIFIERS = frozenset("*+?{")
 _MAX_MEMORY = 8 << 20
 MAX_PROGRAM = 10_000
 """Instructions of a compiled expression. A larger one could need minutes for a single line."""
+BLOCK_BYTES = 1 << 20
+"""How much is searched between two looks at the clock."""
 _STEPS_AT_ONCE = 200_000_000
 """Bytes times instructions between two looks at the clock: an expression that explodes takes as many steps."""
 _FLAGS = re.compile(r"\(\?(?![:P<])")
 """Flags could make an expression tell the edge of a text from that of a line."""
 _WITHOUT_LINES = re.compile(r"\(\?[a-zA-Z]*-[a-zA-Z]*m")
 _LINE_BREAK = re.compile(r"\\x(?:0[aA]|\{0*[aA]\})")
-_REPLACED = "\ufffd"
-"""Stands where a file has bytes that are no text: it is not in the file itself."""
 
 
 @attrs.frozen
@@ -63,7 +65,8 @@ class Pattern:
         """Expressions of which one matches in every file with a match, told as fast as can be, and which can search
         many files as one text; None: there are none.
         """
-        if _REPLACED in self.source or self.block_bytes < 1 << 20:
+        # A mark stands where a file has bytes that are no text: it is not in the file itself.
+        if REPLACEMENT in self.source or self.block_bytes < BLOCK_BYTES:
             return None
         plain = self.required if self.literal is None or self.ignore_case else self.literal
         if plain is not None:
@@ -71,16 +74,15 @@ class Pattern:
         return self.regexes if self.joinable else None
 
     @property
-    def sieve_is_plain(self) -> bool:
-        """Whether they look for texts, which no end of a line is part of."""
-        plain = self.literal is not None or self.required is not None or bool(self.alternatives)
-        return plain and self.sieve() is not None
+    def has_plain_sieve(self) -> bool:
+        """Whether these expressions, where there are some, look for texts, which no end of a line is part of."""
+        return self.literal is not None or self.required is not None or bool(self.alternatives)
 
-    @property
+    @functools.cached_property
     def block_bytes(self) -> int:
         """How much may be searched in one go."""
         largest = max((regex.programsize for regex in self.regexes if regex is not None), default=1)
-        return int(max(4096, min(1 << 20, _STEPS_AT_ONCE // max(1, largest))))
+        return int(max(4096, min(BLOCK_BYTES, _STEPS_AT_ONCE // max(1, largest))))
 
     @property
     def joinable(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 from agents import descriptors
 from agents.rules.binary import has_binary_name, has_binary_sign
@@ -139,8 +139,7 @@ def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opene
                         if error.errno not in (errno.EMFILE, errno.ENFILE) or not waiting:
                             tally.unreadable += 1
                             continue
-                        while waiting:  # they hold what is missing
-                            yield waiting.popleft()
+                        yield from _drained(waiting)  # they hold what is missing
                         opened = _opened_again(parent, name)
                     if opened is None:
                         tally.special += 1
@@ -152,15 +151,18 @@ def _opened(walk: Walk, tally: Tally, own: Own, pace: _Pace) -> Generator[_Opene
                     waiting.append((*opened, prefix, name))
                     if len(waiting) > ahead:
                         yield waiting.popleft()
-        while waiting:
-            yield waiting.popleft()
+        yield from _drained(waiting)
     except TooManyEntries:
-        while waiting:
-            yield waiting.popleft()
+        yield from _drained(waiting)
         raise
     finally:
         for descriptor, *_ in waiting:
             os.close(descriptor)
+
+
+def _drained(waiting: deque[_Opened]) -> Iterator[_Opened]:
+    while waiting:
+        yield waiting.popleft()
 
 
 def _opened_again(parent: int, name: str) -> tuple[int, os.stat_result] | None:

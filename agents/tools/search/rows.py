@@ -67,6 +67,12 @@ class FileHits:
         return [number for number in self.numbers if number not in cut] if cut else self.numbers
 
 
+Hit = tuple[str, int, int, FileHits | None]
+"""Path below the root, modification time in ns, matching lines, and where they were asked for the lines. A tuple:
+many thousands may go from one process to another.
+"""
+
+
 @attrs.define
 class Room:
     """What still fits into the result."""
@@ -109,16 +115,19 @@ def size_of(path: str) -> int:
     return len(path.encode("utf-8", "replace"))
 
 
-def shown(root: ResolvedPath, text: Text) -> str:
-    """A file's path as results show it."""
-    return shown_below(root, text.path) if text.path else root.display
+def look(
+    root: ResolvedPath, text: Text, pattern: Pattern, mode: Mode, room: Room, check: Callable[[], None]
+) -> Hit | None:
+    """What of one file belongs into the answer. Raises `NotText`, and what `check` raises."""
+    if mode == "content":
+        lines = _lines_of(root, text, pattern, room, check)
+        return None if lines is None else (text.path, text.mtime_ns, lines.count, lines)
+    count = _count_in(text, pattern, mode, check)
+    return (text.path, text.mtime_ns, count, None) if count else None
 
 
-def count_in(text: Text, pattern: Pattern, mode: Mode, check: Callable[[], None]) -> int:
-    """How many lines match; 1 for any number of them where only files are asked for.
-
-    Raises `NotText`, and what `check` raises.
-    """
+def _count_in(text: Text, pattern: Pattern, mode: Mode, check: Callable[[], None]) -> int:
+    """How many lines match; 1 for any number of them where only files are asked for."""
     if mode == "count":
         count = count_matches(pattern, text, check)
     else:
@@ -128,16 +137,16 @@ def count_in(text: Text, pattern: Pattern, mode: Mode, check: Callable[[], None]
     return count
 
 
-def lines_of(
+def _lines_of(
     root: ResolvedPath, text: Text, pattern: Pattern, room: Room, check: Callable[[], None]
 ) -> FileHits | None:
-    """The matching lines, as far as there is room. Raises the same, but for the end of the time after a first line."""
+    """The matching lines, as far as there is room. Does not raise for the end of the time after a first line."""
     hits: FileHits | None = None
     try:
         for lines in matching_lines(pattern, text, check):
             if hits is None:
                 _check_text(text)
-                hits = FileHits(shown(root, text), mtime_ns=text.mtime_ns)
+                hits = FileHits(shown_below(root, text.path), mtime_ns=text.mtime_ns)
                 room.take_tag(hits.path)
             hits.add(lines, room.take_lines(hits.path, lines.texts))
             if room.full:

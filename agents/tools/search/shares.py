@@ -17,11 +17,10 @@ import attrs
 from agents.rules.hidden import Hidden
 from agents.rules.paths import ResolvedPath
 from agents.tools.search.globs import parse_include
-from agents.tools.search.lines import Text
-from agents.tools.search.patterns import Pattern, parse_pattern
+from agents.tools.search.patterns import parse_pattern
 from agents.tools.search.query import Mode
 from agents.tools.search.reading import read_texts
-from agents.tools.search.rows import FileHits, NotText, Room, count_in, lines_of
+from agents.tools.search.rows import Hit, NotText, Room, look
 from agents.tools.search.sieve import Sieve
 from agents.tools.search.walk import Tally, TooManyEntries, Walk
 from agents.tools.search.worker import Clock, OutOfTime
@@ -29,9 +28,6 @@ from agents.workspace import Workspace
 
 REPORT_SECONDS = 0.002
 """A report tells how far the search has come, so that nobody waits for the next file that matches."""
-
-Hit = tuple[str, int, int, FileHits | None]
-"""Path below the root, modification time in ns, matching lines, and where they were asked for the lines."""
 
 
 @attrs.frozen
@@ -104,7 +100,7 @@ def work(job: Job, clock: Clock) -> Generator[Report | Ending, None, None]:
                 searched += passed
                 if text is not None:
                     try:
-                        hit = _look(job, text, pattern, room, clock)
+                        hit = look(job.root, text, pattern, job.mode, room, clock.check)
                     except NotText:
                         tally.binary += 1
                     else:
@@ -125,11 +121,3 @@ def work(job: Job, clock: Clock) -> Generator[Report | Ending, None, None]:
     if hits:
         yield Report(hits[-1][0], hits)
     yield Ending(searched, tally, out_of_time, cut_at)
-
-
-def _look(job: Job, text: Text, pattern: Pattern, room: Room, clock: Clock) -> Hit | None:
-    if job.mode == "content":
-        lines = lines_of(job.root, text, pattern, room, clock.check)
-        return None if lines is None else (text.path, text.mtime_ns, lines.count, lines)
-    count = count_in(text, pattern, job.mode, clock.check)
-    return (text.path, text.mtime_ns, count, None) if count else None

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from agents.tools.search.helper import packed
 from agents.tools.search.helpers import MAX_JOB_BYTES, Helper, HelperLost, SearchHelpers
-from agents.tools.search.shares import Ending, Hit, Job, Part, Report, work
+from agents.tools.search.rows import Hit
+from agents.tools.search.shares import Ending, Job, Part, Report, work
 from agents.tools.search.worker import Clock, OutOfTime
 
 FIRST_FILES = 128

@@ -31,11 +31,11 @@ class Sieve:
 
     def __init__(self, pattern: Pattern) -> None:
         self._expressions = pattern.sieve()
-        self._plain = pattern.sieve_is_plain
+        self._plain = self._expressions is not None and pattern.has_plain_sieve
         own = pattern.ignore_case if pattern.literal is not None else not pattern.joinable
         self._apart = own or self._expressions is None
         """Whether a file has to stand alone to be looked at."""
-        self._proves = self._expressions is not None and pattern.required is None and self._plain
+        self._proves = self._plain and pattern.required is None
         self._marks = _UTF_16 if self._plain else _MARKS
         # A file whose bytes are searched in another form may need half as much room again.
         self._buffer = bytearray(MOST_BYTES + 2 * SMALL_BYTES + 2)
