@@ -65,7 +65,8 @@ async def test_a_command_without_session_environment_and_parent_is_killed_and_na
     ended = await bash(command.format(seconds), tmp_path)
     assert sleeping(seconds) == []
     assert ended.exit_code == 0
-    assert ended.survivors  # under the name that it had just then
+    # It may be killed before it has become the last of them.
+    assert any(name.split()[1] in ("sleep", "setsid", "env", "bash", "python3") for name in ended.survivors)
 
 
 async def test_an_escaped_command_ends_with_a_timeout_and_with_a_cancellation(tmp_path: Path) -> None:

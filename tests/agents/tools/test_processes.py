@@ -120,7 +120,7 @@ async def test_a_background_child_that_holds_the_pipe_does_not_hold_the_call(tmp
 
 async def test_a_background_child_without_our_pipes_is_killed_as_well(tmp_path: Path) -> None:
     env = environment()
-    ended = await bash("sleep 60 >/dev/null 2>&1 & echo done", tmp_path, env=env)
+    ended = await bash("sleep 60 >/dev/null 2>&1 & sleep 0.1; echo done", tmp_path, env=env)
 
     assert [name.split()[1] for name in ended.survivors] == ["sleep"]
     assert living(env) == []
